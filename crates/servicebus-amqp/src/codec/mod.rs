@@ -1,0 +1,1 @@
+//! Bytes to AMQP types and back.

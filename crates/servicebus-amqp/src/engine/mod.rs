@@ -1,0 +1,1 @@
+//! Connections, sessions and links as a pure state machine.

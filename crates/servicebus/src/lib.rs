@@ -1,0 +1,1 @@
+//! Azure Service Bus client over AMQP 1.0.
