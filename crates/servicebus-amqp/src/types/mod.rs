@@ -29,4 +29,4 @@ pub use symbol::Symbol;
 pub use terminus::{
     Coordinator, Source, Target, TargetArchetype, TerminusDurability, TerminusExpiryPolicy,
 };
-pub use value::{Array, Described, Descriptor, Map, Timestamp, Value};
+pub use value::{Array, Described, Descriptor, Map, MixedArray, Timestamp, Value};

@@ -5,8 +5,8 @@ use bytestring::ByteString;
 
 use super::Symbol;
 
-/// A SASL frame (AMQP 1.0 §5.3.3).
-#[derive(Clone, Debug, PartialEq)]
+/// A SASL frame (AMQP 1.0 §5.3.3). `Debug` leaves secret bytes out.
+#[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub enum SaslFrame {
     /// The server's mechanisms.
@@ -47,8 +47,8 @@ pub struct SaslInit {
     pub hostname: Option<ByteString>,
 }
 
-/// `sasl-outcome` (AMQP 1.0 §5.3.3.5).
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// `sasl-outcome` (AMQP 1.0 §5.3.3.5). `Debug` leaves the mechanism's data out.
+#[derive(Clone, PartialEq, Eq)]
 #[allow(
     clippy::exhaustive_structs,
     reason = "the specification fixes the fields"
@@ -76,11 +76,31 @@ pub enum SaslCode {
     SysTemp,
 }
 
+impl fmt::Debug for SaslFrame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mechanisms(mechanisms) => mechanisms.fmt(f),
+            Self::Init(init) => init.fmt(f),
+            Self::Challenge(_) => f.debug_tuple("Challenge").finish_non_exhaustive(),
+            Self::Response(_) => f.debug_tuple("Response").finish_non_exhaustive(),
+            Self::Outcome(outcome) => outcome.fmt(f),
+        }
+    }
+}
+
 impl fmt::Debug for SaslInit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SaslInit")
             .field("mechanism", &self.mechanism)
             .field("hostname", &self.hostname)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for SaslOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SaslOutcome")
+            .field("code", &self.code)
             .finish_non_exhaustive()
     }
 }

@@ -75,10 +75,18 @@ pub struct Map(pub Vec<(Value, Value)>);
 
 /// An array: elements of one type (AMQP 1.0 §1.6.24).
 ///
-/// All elements must be of the same variant, or the encoder refuses the array; element type of an empty array is
-/// not kept, it is encoded as an array of null.
+/// The element type of an empty array is not kept; it is encoded as an array of null.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Array(pub Vec<Value>);
+pub struct Array(Vec<Value>);
+
+/// The elements of an array are not of one type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the elements of an array have to be of one type; the one at index {index} is of another")]
+#[non_exhaustive]
+pub struct MixedArray {
+    /// The first element whose type differs from that of the first.
+    pub index: usize,
+}
 
 /// A described value (AMQP 1.0 §1.2).
 #[derive(Clone, Debug, PartialEq)]
@@ -189,6 +197,38 @@ impl Map {
     }
 }
 
+impl Array {
+    /// An array of these elements.
+    ///
+    /// # Errors
+    ///
+    /// When they are not all of one type. Described elements also share their descriptor.
+    pub fn new(elements: Vec<Value>) -> Result<Self, MixedArray> {
+        if let Some((first, others)) = elements.split_first() {
+            if let Some(index) = others.iter().position(|other| !first.has_type_of(other)) {
+                return Err(MixedArray { index: index + 1 });
+            }
+        }
+        Ok(Self(elements))
+    }
+
+    /// The elements.
+    pub fn elements(&self) -> &[Value] {
+        &self.0
+    }
+
+    /// The elements.
+    pub fn into_elements(self) -> Vec<Value> {
+        self.0
+    }
+}
+
+impl FromIterator<Symbol> for Array {
+    fn from_iter<I: IntoIterator<Item = Symbol>>(symbols: I) -> Self {
+        Self(symbols.into_iter().map(Value::Symbol).collect())
+    }
+}
+
 impl FromIterator<(Value, Value)> for Map {
     fn from_iter<I: IntoIterator<Item = (Value, Value)>>(pairs: I) -> Self {
         Self(pairs.into_iter().collect())
@@ -202,6 +242,16 @@ impl fmt::Debug for Map {
 }
 
 impl Value {
+    /// Whether both can be elements of one array.
+    fn has_type_of(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Described(a), Self::Described(b)) => {
+                a.descriptor == b.descriptor && a.value.has_type_of(&b.value)
+            }
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+
     /// The text of a string or a symbol.
     pub fn as_text(&self) -> Option<&str> {
         match self {
