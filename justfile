@@ -1,0 +1,51 @@
+# The commands people type. `just` lists them.
+
+_list:
+    @just --list --unsorted
+
+# Everything a change must pass; installs what it needs.
+ci:
+    .ci/run
+
+# The quick checks before a commit: no foreign program, no fuzzing.
+check: fmt clippy test dependencies
+
+test:
+    cargo test --workspace
+
+# Formatting, without changing anything (`cargo fmt --all` changes).
+fmt:
+    cargo fmt --all --check
+
+# Lints of every target, with all features and without the network layer.
+clippy:
+    cargo clippy --workspace --all-targets --all-features -- -D warnings
+    cargo clippy -p servicebus-amqp --all-targets --no-default-features -- -D warnings
+
+# API documentation, where a broken link is an error.
+docs:
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
+
+# Licences, duplicate or banned crates, and where crates come from.
+deny:
+    cargo deny --all-features check licenses bans sources
+
+# Who may know whom: rules 1 to 3 of ARCHITECTURE.md.
+dependencies:
+    scripts/check-dependencies
+
+# Every published crate builds with each of its features alone and with none.
+features:
+    cargo hack check --workspace --ignore-private --each-feature
+
+# Our AMQP layer against foreign programs; what cannot be had is ignored, or fails if CI is set.
+interop:
+    cargo test -p protocol-tests --test interop
+
+# Fuzzes one target until it fails or SECONDS have passed (0: no end).
+fuzz TARGET SECONDS="0":
+    scripts/fuzz {{TARGET}} {{SECONDS}}
+
+# Thirty seconds of each fuzz target.
+fuzz-smoke:
+    scripts/fuzz --all 30
