@@ -1,1 +1,37 @@
 //! Connections, sessions and links as a pure state machine.
+//!
+//! A [`Connection`] is fed bytes and time and gives back bytes, events and the next moment it wants to be called:
+//!
+//! ```text
+//! handle_input(now, &mut bytes)     bytes from the peer
+//! poll_event()                      what they mean
+//! poll_transmit(now, &mut out)      bytes for the peer, one vectored write
+//! poll_timeout(), handle_timeout()  timers
+//! ```
+//!
+//! Both sides of a connection are the same engine, so two of them can be run back to back without a network.
+//!
+//! # What ends, and which event says so
+//!
+//! Each thing that ends gets one event, and that event also covers everything inside it:
+//!
+//! * [`Event::Closed`] covers all sessions, links, deliveries and requests of the connection.
+//! * [`Event::SessionEnded`] covers the links and deliveries of the session: they get no event of their own.
+//! * [`Event::LinkDetached`] covers the deliveries of the link, an attach that was never answered, and a drain.
+//!
+//! A key is good until the event that ends its thing, or covers it, has been polled at the latest. From the moment the
+//! engine knows the end, requests with the key fail with [`RequestError::Stale`].
+
+mod config;
+mod connection;
+mod error;
+mod event;
+mod key;
+mod transmit;
+
+pub use config::{Config, Credentials, InitialIds, Limits, PlainAmqp, Sasl, Side};
+pub use connection::Connection;
+pub use error::{ConnectionError, LinkError, RequestError, SessionError};
+pub use event::{Event, IncomingDelivery};
+pub use key::{DeliveryKey, LinkKey, SessionKey};
+pub use transmit::Transmit;
