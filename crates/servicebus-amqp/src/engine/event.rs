@@ -1,8 +1,6 @@
 use bytes::Bytes;
 
-use super::{
-    ConnectionError, DeliveryKey, LinkError, LinkKey, SessionError, SessionKey,
-};
+use super::{ConnectionError, DeliveryKey, LinkError, LinkKey, SessionError, SessionKey};
 use crate::types::{Attach, Begin, DeliveryState, Open, SaslInit};
 
 /// What the peer did, and what came of requests. In the order in which it happened.

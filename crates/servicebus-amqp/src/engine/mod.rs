@@ -27,11 +27,16 @@ mod connection;
 mod error;
 mod event;
 mod key;
+mod options;
 mod transmit;
 
 pub use config::{Config, Credentials, InitialIds, Limits, PlainAmqp, Sasl, Side};
-pub use connection::Connection;
+pub use connection::{Connection, Intake};
 pub use error::{ConnectionError, LinkError, RequestError, SessionError};
 pub use event::{Event, IncomingDelivery};
 pub use key::{DeliveryKey, LinkKey, SessionKey};
+pub use options::{
+    CreditMode, DetachMode, DrainPolicy, LinkOptions, LinkStatus, OnOutcome, OutgoingDelivery,
+    SessionOptions, Settle,
+};
 pub use transmit::Transmit;
