@@ -1,8 +1,9 @@
 use std::fmt;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 
-use super::FrameError;
+use super::read::Reader;
+use super::{FrameError, performative, sasl, write};
 use crate::types::{Performative, SaslFrame, Transfer};
 
 /// The protocol header that opens AMQP 1.0.0 (AMQP 1.0 §2.2).
@@ -10,6 +11,10 @@ pub const AMQP_HEADER: [u8; 8] = *b"AMQP\x00\x01\x00\x00";
 
 /// The protocol header that opens the SASL layer (AMQP 1.0 §5.3.1).
 pub const SASL_HEADER: [u8; 8] = *b"AMQP\x03\x01\x00\x00";
+
+const HEADER_LEN: usize = 8;
+const AMQP_FRAME: u8 = 0;
+const SASL_FRAME: u8 = 1;
 
 /// One frame (AMQP 1.0 §2.3).
 #[derive(Clone, PartialEq)]
@@ -49,40 +54,107 @@ pub fn decode_frame(
     input: &mut BytesMut,
     max_frame_size: u32,
 ) -> Result<Option<Frame>, FrameError> {
-    let _ = (input, max_frame_size);
-    todo!()
+    let Some(&[a, b, c, d]) = input.get(..4) else {
+        return Ok(None);
+    };
+    let size = u32::from_be_bytes([a, b, c, d]);
+    if size < HEADER_LEN as u32 {
+        return Err(FrameError::TooSmall { size });
+    }
+    if size > max_frame_size {
+        return Err(FrameError::TooLarge {
+            size,
+            max: max_frame_size,
+        });
+    }
+    let Some(len) = usize::try_from(size).ok().filter(|&len| len <= input.len()) else {
+        return Ok(None);
+    };
+    let frame = input.split_to(len).freeze();
+    let Some(&[_, _, _, _, offset, kind, high, low]) = frame.get(..HEADER_LEN) else {
+        return Err(FrameError::TooSmall { size });
+    };
+    let body = usize::from(offset) * 4;
+    if body < HEADER_LEN || body > len {
+        return Err(FrameError::DataOffset { offset, size });
+    }
+    match kind {
+        AMQP_FRAME => decode_amqp(frame, body, u16::from_be_bytes([high, low])).map(Some),
+        SASL_FRAME => {
+            let mut reader = Reader::at(&frame, body);
+            let sasl_frame = sasl::decode(&mut reader)?;
+            reader.finish()?;
+            Ok(Some(Frame::Sasl(sasl_frame)))
+        }
+        other => Err(FrameError::UnknownType(other)),
+    }
+}
+
+fn decode_amqp(mut frame: Bytes, body: usize, channel: u16) -> Result<Frame, FrameError> {
+    if body == frame.len() {
+        return Ok(Frame::Empty { channel });
+    }
+    let mut reader = Reader::at(&frame, body);
+    let performative = performative::decode(&mut reader)?;
+    if !matches!(performative, Performative::Transfer(_)) {
+        reader.finish()?;
+    }
+    let payload_start = reader.position();
+    frame.advance(payload_start);
+    Ok(Frame::Amqp {
+        channel,
+        performative,
+        payload: frame,
+    })
 }
 
 /// Appends a frame of this performative, without a payload.
 ///
 /// The caller compares what was appended with the peer's max-frame-size.
 pub fn encode_frame(out: &mut BytesMut, channel: u16, performative: &Performative) {
-    let _ = (out, channel, performative);
-    todo!()
+    frame(out, AMQP_FRAME, channel, 0, |out| {
+        performative::encode(out, performative);
+    });
 }
 
 /// Appends the frame header and the transfer of a frame whose payload of `payload_len` bytes the caller adds, to the
 /// buffer or as a segment of its own.
 pub fn encode_transfer(out: &mut BytesMut, channel: u16, transfer: &Transfer, payload_len: usize) {
-    let _ = (out, channel, transfer, payload_len);
-    todo!()
+    frame(out, AMQP_FRAME, channel, payload_len, |out| {
+        performative::encode_transfer(out, transfer);
+    });
 }
 
 /// How many bytes [`encode_transfer`] appends for this transfer: what the frame takes beyond its payload.
 pub fn transfer_len(transfer: &Transfer) -> usize {
-    let _ = transfer;
-    todo!()
+    HEADER_LEN + performative::transfer_len(transfer)
 }
 
 /// Appends an empty frame, the sign of life (AMQP 1.0 §2.4.5).
 pub fn encode_empty(out: &mut BytesMut) {
-    out.extend_from_slice(&[0, 0, 0, 8, 2, 0, 0, 0]);
+    out.extend_from_slice(&[0, 0, 0, 8, 2, AMQP_FRAME, 0, 0]);
 }
 
 /// Appends a frame of the SASL layer.
-pub fn encode_sasl(out: &mut BytesMut, frame: &SaslFrame) {
-    let _ = (out, frame);
-    todo!()
+pub fn encode_sasl(out: &mut BytesMut, sasl_frame: &SaslFrame) {
+    frame(out, SASL_FRAME, 0, 0, |out| sasl::encode(out, sasl_frame));
+}
+
+fn frame(
+    out: &mut BytesMut,
+    kind: u8,
+    channel: u16,
+    payload_len: usize,
+    body: impl FnOnce(&mut BytesMut),
+) {
+    let start = out.len();
+    let [high, low] = channel.to_be_bytes();
+    out.extend_from_slice(&[0, 0, 0, 0, 2, kind, high, low]);
+    body(out);
+    let len = out.len().saturating_sub(start).saturating_add(payload_len);
+    if let Some(size) = out.get_mut(start..start + 4) {
+        size.copy_from_slice(&write::saturate(len).to_be_bytes());
+    }
 }
 
 impl fmt::Debug for Frame {

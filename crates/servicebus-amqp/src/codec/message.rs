@@ -1,17 +1,27 @@
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 
-use super::{DecodeError, EncodeError};
-use crate::types::{LazyMap, Map, Message, Value};
+use super::fields::Fields;
+use super::read::{Reader, Result};
+use super::{
+    DecodeError, DecodeErrorKind, EncodeError, constructor as c, descriptor as d, lazy_map, value,
+    write,
+};
+use crate::types::{Body, Descriptor, Header, LazyMap, Message, MessageId, Properties};
 
 impl Message {
-    /// Decodes the sections of a message. The body, binaries, text and maps are slices of `input`.
+    /// Decodes the sections of a message, in whatever order they come. The body, binaries, text and maps are slices
+    /// of `input`.
     ///
     /// # Errors
     ///
     /// When a section is malformed, unknown, or a second one of its kind. What a [`LazyMap`] holds is not looked at.
-    pub fn decode(input: Bytes) -> Result<Self, DecodeError> {
-        let _ = input;
-        todo!()
+    pub fn decode(input: Bytes) -> std::result::Result<Self, DecodeError> {
+        let mut message = Self::default();
+        let mut reader = Reader::new(&input);
+        while reader.remaining() > 0 {
+            section(&mut reader, &mut message)?;
+        }
+        Ok(message)
     }
 
     /// Appends the message in the smallest form.
@@ -19,47 +29,232 @@ impl Message {
     /// # Errors
     ///
     /// When the encoding would exceed 4 GiB; `out` is as it was before.
-    pub fn encode(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
-        let _ = out;
-        todo!()
+    pub fn encode(&self, out: &mut BytesMut) -> std::result::Result<(), EncodeError> {
+        value::bounded(out, |out| self.encode_sections(out))
+    }
+
+    fn encode_sections(&self, out: &mut BytesMut) {
+        if let Some(header) = &self.header {
+            encode_header(out, header);
+        }
+        encode_map(out, d::DELIVERY_ANNOTATIONS, &self.delivery_annotations);
+        encode_map(out, d::MESSAGE_ANNOTATIONS, &self.message_annotations);
+        if let Some(properties) = &self.properties {
+            encode_properties(out, properties);
+        }
+        encode_map(out, d::APPLICATION_PROPERTIES, &self.application_properties);
+        encode_body(out, &self.body);
+        encode_map(out, d::FOOTER, &self.footer);
     }
 }
 
-impl LazyMap {
-    /// The value of the first pair whose key is this text, as a string or as a symbol. Other pairs are passed over.
-    ///
-    /// # Errors
-    ///
-    /// When the pairs up to the one that is found are malformed.
-    pub fn get(&self, key: &str) -> Result<Option<Value>, DecodeError> {
-        let _ = key;
-        todo!()
-    }
-
-    /// The pairs, in the order of the wire. Ends after the first error.
-    pub fn iter(&self) -> impl Iterator<Item = Result<(Value, Value), DecodeError>> {
-        std::iter::empty()
-    }
-
-    /// All pairs.
-    ///
-    /// # Errors
-    ///
-    /// When a pair is malformed.
-    pub fn decode(&self) -> Result<Map, DecodeError> {
-        self.iter().collect()
-    }
-
-    /// Whether there is no pair.
-    pub fn is_empty(&self) -> bool {
-        todo!()
+fn section(reader: &mut Reader<'_>, message: &mut Message) -> Result<()> {
+    let constructor = reader.u8()?;
+    let start = reader.position();
+    let expected = "a message section";
+    let code = reader.known_descriptor(constructor, expected)?;
+    match code {
+        d::HEADER => once(reader, "header", &mut message.header, header),
+        d::DELIVERY_ANNOTATIONS => once(
+            reader,
+            "delivery-annotations",
+            &mut message.delivery_annotations,
+            lazy_map::decode,
+        ),
+        d::MESSAGE_ANNOTATIONS => once(
+            reader,
+            "message-annotations",
+            &mut message.message_annotations,
+            lazy_map::decode,
+        ),
+        d::PROPERTIES => once(reader, "properties", &mut message.properties, properties),
+        d::APPLICATION_PROPERTIES => once(
+            reader,
+            "application-properties",
+            &mut message.application_properties,
+            lazy_map::decode,
+        ),
+        d::DATA => data(reader, &mut message.body).map_err(|error| error.within("data")),
+        d::AMQP_SEQUENCE => {
+            sequence(reader, &mut message.body).map_err(|error| error.within("amqp-sequence"))
+        }
+        d::AMQP_VALUE => {
+            amqp_value(reader, &mut message.body).map_err(|error| error.within("amqp-value"))
+        }
+        d::FOOTER => once(reader, "footer", &mut message.footer, lazy_map::decode),
+        other => {
+            let found = Descriptor::Code(other.into());
+            Err(Reader::unexpected_descriptor(expected, &found, start))
+        }
     }
 }
 
-impl From<&Map> for LazyMap {
-    /// Encodes the map.
-    fn from(map: &Map) -> Self {
-        let _ = map;
-        todo!()
+/// Reads a section that a message has once. A null in its place is as good as no section.
+fn once<'a, T>(
+    reader: &mut Reader<'a>,
+    name: &'static str,
+    section: &mut Option<T>,
+    read: impl FnOnce(&mut Reader<'a>, u8) -> Result<T>,
+) -> Result<()> {
+    if section.is_some() {
+        return Err(unexpected_section(reader).within(name));
     }
+    let constructor = reader.u8().map_err(|error| error.within(name))?;
+    if constructor != c::NULL {
+        *section = Some(read(reader, constructor).map_err(|error| error.within(name))?);
+    }
+    Ok(())
+}
+
+fn unexpected_section(reader: &Reader<'_>) -> DecodeError {
+    reader.error(DecodeErrorKind::UnexpectedSection)
+}
+
+fn header(reader: &mut Reader<'_>, constructor: u8) -> Result<Header> {
+    let mut fields = Fields::enter(reader, constructor)?;
+    let header = Header {
+        durable: fields.optional("durable", Reader::boolean)?,
+        priority: fields.optional("priority", Reader::ubyte)?,
+        ttl: fields.optional("ttl", Reader::uint)?,
+        first_acquirer: fields.optional("first-acquirer", Reader::boolean)?,
+        delivery_count: fields.optional("delivery-count", Reader::uint)?,
+    };
+    fields.finish()?;
+    Ok(header)
+}
+
+fn properties(reader: &mut Reader<'_>, constructor: u8) -> Result<Properties> {
+    let mut fields = Fields::enter(reader, constructor)?;
+    let properties = Properties {
+        message_id: fields.optional("message-id", message_id)?,
+        user_id: fields.optional("user-id", Reader::binary)?,
+        to: fields.optional("to", Reader::string)?,
+        subject: fields.optional("subject", Reader::string)?,
+        reply_to: fields.optional("reply-to", Reader::string)?,
+        correlation_id: fields.optional("correlation-id", message_id)?,
+        content_type: fields.optional("content-type", Reader::symbol)?,
+        content_encoding: fields.optional("content-encoding", Reader::symbol)?,
+        absolute_expiry_time: fields.optional("absolute-expiry-time", Reader::timestamp)?,
+        creation_time: fields.optional("creation-time", Reader::timestamp)?,
+        group_id: fields.optional("group-id", Reader::string)?,
+        group_sequence: fields.optional("group-sequence", Reader::uint)?,
+        reply_to_group_id: fields.optional("reply-to-group-id", Reader::string)?,
+    };
+    fields.finish()?;
+    Ok(properties)
+}
+
+fn message_id(reader: &mut Reader<'_>, constructor: u8) -> Result<MessageId> {
+    match constructor {
+        c::STRING_8 | c::STRING_32 => reader.string(constructor).map(MessageId::String),
+        c::UUID => reader.uuid().map(MessageId::Uuid),
+        c::ULONG | c::SMALL_ULONG | c::ULONG_0 => reader.ulong(constructor).map(MessageId::Ulong),
+        c::BINARY_8 | c::BINARY_32 => reader.binary(constructor).map(MessageId::Binary),
+        other => Err(reader.unexpected("ulong, uuid, binary or string", other)),
+    }
+}
+
+fn data(reader: &mut Reader<'_>, body: &mut Body) -> Result<()> {
+    let constructor = reader.u8()?;
+    let data = reader.binary(constructor)?;
+    match body {
+        Body::Empty => *body = Body::Data(data),
+        Body::Data(first) => *body = Body::DataSections(vec![std::mem::take(first), data]),
+        Body::DataSections(sections) => sections.push(data),
+        Body::Sequence(_) | Body::Value(_) => return Err(unexpected_section(reader)),
+    }
+    Ok(())
+}
+
+fn sequence(reader: &mut Reader<'_>, body: &mut Body) -> Result<()> {
+    let constructor = reader.u8()?;
+    let sequence = value::list(reader, constructor)?;
+    match body {
+        Body::Empty => *body = Body::Sequence(vec![sequence]),
+        Body::Sequence(sections) => sections.push(sequence),
+        Body::Data(_) | Body::DataSections(_) | Body::Value(_) => {
+            return Err(unexpected_section(reader));
+        }
+    }
+    Ok(())
+}
+
+fn amqp_value(reader: &mut Reader<'_>, body: &mut Body) -> Result<()> {
+    if *body != Body::Empty {
+        return Err(unexpected_section(reader));
+    }
+    *body = Body::Value(value::decode(reader)?);
+    Ok(())
+}
+
+fn encode_map(out: &mut BytesMut, descriptor: u8, map: &Option<LazyMap>) {
+    if let Some(map) = map {
+        write::described(out, descriptor);
+        lazy_map::encode(out, map);
+    }
+}
+
+fn encode_header(out: &mut BytesMut, header: &Header) {
+    let mut fields = write::Fields::new(out, d::HEADER);
+    fields.field(header.durable, write::boolean);
+    fields.field(header.priority, write::ubyte);
+    fields.field(header.ttl, write::uint);
+    fields.field(header.first_acquirer, write::boolean);
+    fields.field(header.delivery_count, write::uint);
+    fields.finish();
+}
+
+fn encode_properties(out: &mut BytesMut, properties: &Properties) {
+    let mut fields = write::Fields::new(out, d::PROPERTIES);
+    fields.field(properties.message_id.as_ref(), encode_message_id);
+    fields.field(properties.user_id.as_ref(), write::binary);
+    fields.text(properties.to.as_ref());
+    fields.text(properties.subject.as_ref());
+    fields.text(properties.reply_to.as_ref());
+    fields.field(properties.correlation_id.as_ref(), encode_message_id);
+    fields.field(properties.content_type.as_ref(), write::symbol);
+    fields.field(properties.content_encoding.as_ref(), write::symbol);
+    fields.field(properties.absolute_expiry_time, write::timestamp);
+    fields.field(properties.creation_time, write::timestamp);
+    fields.text(properties.group_id.as_ref());
+    fields.field(properties.group_sequence, write::uint);
+    fields.text(properties.reply_to_group_id.as_ref());
+    fields.finish();
+}
+
+fn encode_message_id(out: &mut BytesMut, id: &MessageId) {
+    match id {
+        MessageId::Ulong(id) => write::ulong(out, *id),
+        MessageId::Uuid(id) => write::fixed(out, c::UUID, id.into_bytes()),
+        MessageId::Binary(id) => write::binary(out, id),
+        MessageId::String(id) => write::string(out, id),
+    }
+}
+
+fn encode_body(out: &mut BytesMut, body: &Body) {
+    match body {
+        Body::Empty => {}
+        Body::Data(data) => encode_data(out, data),
+        Body::DataSections(sections) => {
+            for data in sections {
+                encode_data(out, data);
+            }
+        }
+        Body::Sequence(sections) => {
+            for sequence in sections {
+                write::described(out, d::AMQP_SEQUENCE);
+                value::encode_list(out, sequence);
+            }
+        }
+        Body::Value(body) => {
+            write::described(out, d::AMQP_VALUE);
+            value::encode(out, body);
+        }
+    }
+}
+
+fn encode_data(out: &mut BytesMut, data: &Bytes) {
+    out.reserve(data.len().saturating_add(8));
+    out.put_slice(&[c::DESCRIBED, c::SMALL_ULONG, d::DATA]);
+    write::binary(out, data);
 }

@@ -9,10 +9,21 @@
 //! [`MAX_DEPTH`] deep, array elements without bytes of their own are limited to [`MAX_ZERO_WIDTH_ELEMENTS`], and the
 //! work is linear in the input.
 
+mod array;
+mod constructor;
+mod delivery_state;
+mod descriptor;
 mod error;
+mod fields;
 mod frame;
+mod lazy_map;
 mod message;
+mod performative;
+mod read;
+mod sasl;
+mod terminus;
 mod value;
+mod write;
 
 pub use error::{DecodeError, DecodeErrorKind, EncodeError, FrameError};
 pub use frame::{

@@ -212,6 +212,11 @@ impl Array {
         Ok(Self(elements))
     }
 
+    /// An array of elements that the decoder read with one constructor.
+    pub(crate) const fn of_one_type(elements: Vec<Value>) -> Self {
+        Self(elements)
+    }
+
     /// The elements.
     pub fn elements(&self) -> &[Value] {
         &self.0
