@@ -98,7 +98,10 @@ pub fn sasl(frame: &SaslFrame) -> String {
             .end(),
         SaslFrame::Init(init) => Composite::new("sasl-init")
             .field("mechanism", Some(symbol(&init.mechanism)))
-            .field("initial-response", init.initial_response.as_ref().map(binary))
+            .field(
+                "initial-response",
+                init.initial_response.as_ref().map(binary),
+            )
             .field("hostname", init.hostname.as_ref().map(string))
             .end(),
         SaslFrame::Challenge(bytes) => Composite::new("sasl-challenge")
@@ -118,7 +121,10 @@ pub fn sasl(frame: &SaslFrame) -> String {
             };
             Composite::new("sasl-outcome")
                 .field("code", Some(format!("ubyte:{code}")))
-                .field("additional-data", outcome.additional_data.as_ref().map(binary))
+                .field(
+                    "additional-data",
+                    outcome.additional_data.as_ref().map(binary),
+                )
                 .end()
         }
         _ => unreachable!("a frame that the specification does not have"),
@@ -142,7 +148,10 @@ pub fn performative(performative: &Performative) -> String {
             .field("properties", open.properties.as_ref().map(map))
             .end(),
         Performative::Begin(begin) => Composite::new("begin")
-            .field("remote-channel", begin.remote_channel.map(|c| format!("ushort:{c}")))
+            .field(
+                "remote-channel",
+                begin.remote_channel.map(|c| format!("ushort:{c}")),
+            )
             .field("next-outgoing-id", Some(uint(begin.next_outgoing_id)))
             .field("incoming-window", Some(uint(begin.incoming_window)))
             .field("outgoing-window", Some(uint(begin.outgoing_window)))
@@ -155,14 +164,26 @@ pub fn performative(performative: &Performative) -> String {
             .field("name", Some(string(&attach.name)))
             .field("handle", Some(uint(attach.handle)))
             .field("role", Some(role(attach.role)))
-            .field("snd-settle-mode", Some(sender_settle_mode(attach.snd_settle_mode)))
-            .field("rcv-settle-mode", Some(receiver_settle_mode(attach.rcv_settle_mode)))
+            .field(
+                "snd-settle-mode",
+                Some(sender_settle_mode(attach.snd_settle_mode)),
+            )
+            .field(
+                "rcv-settle-mode",
+                Some(receiver_settle_mode(attach.rcv_settle_mode)),
+            )
             .field("source", attach.source.as_deref().map(source))
             .field("target", attach.target.as_ref().map(target))
             .field("unsettled", attach.unsettled.as_ref().map(map))
             .flag("incomplete-unsettled", attach.incomplete_unsettled)
-            .field("initial-delivery-count", attach.initial_delivery_count.map(uint))
-            .field("max-message-size", attach.max_message_size.map(|s| format!("ulong:{s}")))
+            .field(
+                "initial-delivery-count",
+                attach.initial_delivery_count.map(uint),
+            )
+            .field(
+                "max-message-size",
+                attach.max_message_size.map(|s| format!("ulong:{s}")),
+            )
             .symbols("offered-capabilities", &attach.offered_capabilities)
             .symbols("desired-capabilities", &attach.desired_capabilities)
             .field("properties", attach.properties.as_ref().map(map))
@@ -185,9 +206,15 @@ pub fn performative(performative: &Performative) -> String {
             .field("delivery-id", transfer.delivery_id.map(uint))
             .field("delivery-tag", transfer.delivery_tag.as_ref().map(binary))
             .field("message-format", transfer.message_format.map(uint))
-            .field("settled", transfer.settled.map(|settled| settled.to_string()))
+            .field(
+                "settled",
+                transfer.settled.map(|settled| settled.to_string()),
+            )
             .flag("more", transfer.more)
-            .field("rcv-settle-mode", transfer.rcv_settle_mode.map(receiver_settle_mode))
+            .field(
+                "rcv-settle-mode",
+                transfer.rcv_settle_mode.map(receiver_settle_mode),
+            )
             .field("state", transfer.state.as_ref().map(delivery_state))
             .flag("resume", transfer.resume)
             .flag("aborted", transfer.aborted)
@@ -270,9 +297,15 @@ fn source(source: &Source) -> String {
             "dynamic-node-properties",
             source.dynamic_node_properties.as_ref().map(map),
         )
-        .field("distribution-mode", source.distribution_mode.as_ref().map(symbol))
+        .field(
+            "distribution-mode",
+            source.distribution_mode.as_ref().map(symbol),
+        )
         .field("filter", source.filter.as_ref().map(map))
-        .field("default-outcome", source.default_outcome.as_ref().map(outcome))
+        .field(
+            "default-outcome",
+            source.default_outcome.as_ref().map(outcome),
+        )
         .symbols("outcomes", &source.outcomes)
         .symbols("capabilities", &source.capabilities)
         .end()
@@ -314,7 +347,11 @@ fn delivery_state(state: &DeliveryState) -> String {
             .field("outcome", state.outcome.as_ref().map(outcome))
             .end(),
         DeliveryState::Unknown(described) => {
-            format!("{} {}", descriptor(&described.descriptor), value(&described.value))
+            format!(
+                "{} {}",
+                descriptor(&described.descriptor),
+                value(&described.value)
+            )
         }
         _ => unreachable!("a state that the specification does not have"),
     }
@@ -328,9 +365,18 @@ fn outcome(outcome: &Outcome) -> String {
             .field("error", why.as_deref().map(error))
             .end(),
         Outcome::Modified(modified) => Composite::new("modified")
-            .field("delivery-failed", modified.delivery_failed.map(|b| b.to_string()))
-            .field("undeliverable-here", modified.undeliverable_here.map(|b| b.to_string()))
-            .field("message-annotations", modified.message_annotations.as_ref().map(map))
+            .field(
+                "delivery-failed",
+                modified.delivery_failed.map(|b| b.to_string()),
+            )
+            .field(
+                "undeliverable-here",
+                modified.undeliverable_here.map(|b| b.to_string()),
+            )
+            .field(
+                "message-annotations",
+                modified.message_annotations.as_ref().map(map),
+            )
             .end(),
         Outcome::Declared { txn_id } => Composite::new("declared")
             .field("txn-id", Some(binary(txn_id)))
@@ -359,7 +405,10 @@ pub fn message(message: &Message) -> Result<String, DecodeError> {
             .field("durable", header.durable.map(|b| b.to_string()))
             .field("priority", header.priority.map(|p| format!("ubyte:{p}")))
             .field("ttl", header.ttl.map(uint))
-            .field("first-acquirer", header.first_acquirer.map(|b| b.to_string()))
+            .field(
+                "first-acquirer",
+                header.first_acquirer.map(|b| b.to_string()),
+            )
             .field("delivery-count", header.delivery_count.map(uint));
         sections.push(section.end());
     }
@@ -378,17 +427,31 @@ pub fn message(message: &Message) -> Result<String, DecodeError> {
             .field("to", properties.to.as_ref().map(string))
             .field("subject", properties.subject.as_ref().map(string))
             .field("reply-to", properties.reply_to.as_ref().map(string))
-            .field("correlation-id", properties.correlation_id.as_ref().map(message_id))
+            .field(
+                "correlation-id",
+                properties.correlation_id.as_ref().map(message_id),
+            )
             .field("content-type", properties.content_type.as_ref().map(symbol))
-            .field("content-encoding", properties.content_encoding.as_ref().map(symbol))
+            .field(
+                "content-encoding",
+                properties.content_encoding.as_ref().map(symbol),
+            )
             .field(
                 "absolute-expiry-time",
-                properties.absolute_expiry_time.map(|time| value(&time.into())),
+                properties
+                    .absolute_expiry_time
+                    .map(|time| value(&time.into())),
             )
-            .field("creation-time", properties.creation_time.map(|time| value(&time.into())))
+            .field(
+                "creation-time",
+                properties.creation_time.map(|time| value(&time.into())),
+            )
             .field("group-id", properties.group_id.as_ref().map(string))
             .field("group-sequence", properties.group_sequence.map(uint))
-            .field("reply-to-group-id", properties.reply_to_group_id.as_ref().map(string));
+            .field(
+                "reply-to-group-id",
+                properties.reply_to_group_id.as_ref().map(string),
+            );
         sections.push(section.end());
     }
     if let Some(section) = &message.application_properties {
@@ -471,7 +534,11 @@ pub fn value(any: &Value) -> String {
         Value::Map(pairs) => map(pairs),
         Value::Array(array) => format!("array{}", list(array.elements())),
         Value::Described(described) => {
-            format!("{} {}", descriptor(&described.descriptor), value(&described.value))
+            format!(
+                "{} {}",
+                descriptor(&described.descriptor),
+                value(&described.value)
+            )
         }
         _ => unreachable!("a value that the specification does not have"),
     }

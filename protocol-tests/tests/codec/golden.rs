@@ -33,7 +33,10 @@ pub(crate) fn encode(frame: &Frame) -> Bytes {
             servicebus_amqp::codec::encode_transfer(&mut out, *channel, transfer, payload.len());
             assert_eq!(out.len(), servicebus_amqp::codec::transfer_len(transfer));
             let mut message = BytesMut::new();
-            Message::decode(payload.clone()).unwrap().encode(&mut message).unwrap();
+            Message::decode(payload.clone())
+                .unwrap()
+                .encode(&mut message)
+                .unwrap();
             // The smallest forms make it shorter than it came, so the frame is stated anew.
             out.clear();
             servicebus_amqp::codec::encode_transfer(&mut out, *channel, transfer, message.len());
@@ -79,9 +82,19 @@ fn headers() {
 fn frames() {
     for golden in of_kind(Kind::Frame) {
         let frame = only_frame(&golden.bytes);
-        assert_eq!(notation::frame(&frame).unwrap(), golden.meaning, "{}", golden.name);
+        assert_eq!(
+            notation::frame(&frame).unwrap(),
+            golden.meaning,
+            "{}",
+            golden.name
+        );
         let again = only_frame(&encode(&frame));
-        assert_eq!(notation::frame(&again).unwrap(), golden.meaning, "{}", golden.name);
+        assert_eq!(
+            notation::frame(&again).unwrap(),
+            golden.meaning,
+            "{}",
+            golden.name
+        );
     }
 }
 
@@ -89,11 +102,21 @@ fn frames() {
 fn sections() {
     for golden in of_kind(Kind::Sections) {
         let message = Message::decode(golden.bytes.clone()).unwrap();
-        assert_eq!(notation::message(&message).unwrap(), golden.meaning, "{}", golden.name);
+        assert_eq!(
+            notation::message(&message).unwrap(),
+            golden.meaning,
+            "{}",
+            golden.name
+        );
         let mut out = BytesMut::new();
         message.encode(&mut out).unwrap();
         let again = Message::decode(out.freeze()).unwrap();
-        assert_eq!(notation::message(&again).unwrap(), golden.meaning, "{}", golden.name);
+        assert_eq!(
+            notation::message(&again).unwrap(),
+            golden.meaning,
+            "{}",
+            golden.name
+        );
     }
 }
 
@@ -104,7 +127,12 @@ fn values() {
         assert_eq!(notation::value(&value), golden.meaning, "{}", golden.name);
         let mut out = BytesMut::new();
         value.encode(&mut out).unwrap();
-        assert_eq!(Value::decode(&out.freeze()).unwrap(), value, "{}", golden.name);
+        assert_eq!(
+            Value::decode(&out.freeze()).unwrap(),
+            value,
+            "{}",
+            golden.name
+        );
     }
 }
 
@@ -113,7 +141,9 @@ fn values() {
 fn tags() {
     for golden in of_kind(Kind::Tag) {
         let mut out = BytesMut::new();
-        Value::Binary(golden.bytes.clone()).encode(&mut out).unwrap();
+        Value::Binary(golden.bytes.clone())
+            .encode(&mut out)
+            .unwrap();
         assert_eq!(out[..2], [0xa0, 16]);
         assert_eq!(out[2..], golden.bytes, "{}", golden.name);
     }
