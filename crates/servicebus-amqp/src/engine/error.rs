@@ -63,6 +63,12 @@ pub enum SessionError {
         /// The peer's limit.
         channel_max: u16,
     },
+    /// The request was refused here. Reported by what drives the engine.
+    #[error(transparent)]
+    Refused(#[from] RequestError),
+    /// The peer did not answer the begin in time. Reported by what drives the engine.
+    #[error("the peer did not answer the begin in time")]
+    NoAnswer,
     /// The connection is gone.
     #[error(transparent)]
     Connection(#[from] ConnectionError),
@@ -101,6 +107,12 @@ pub enum LinkError {
         /// The peer's limit.
         max_frame_size: u32,
     },
+    /// The request was refused here. Reported by what drives the engine.
+    #[error(transparent)]
+    Refused(#[from] RequestError),
+    /// The peer did not answer the attach or the detach in time. Reported by what drives the engine.
+    #[error("the peer did not answer in time")]
+    NoAnswer,
     /// The session is gone.
     #[error(transparent)]
     Session(#[from] SessionError),

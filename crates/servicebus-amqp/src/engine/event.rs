@@ -96,6 +96,17 @@ pub enum Event {
 
     /// Receiver: a complete delivery.
     Delivery(IncomingDelivery),
+    /// A delivery will never be transferred: its link ended while the delivery waited, or while a part of it was still to
+    /// come. The peer has not processed it. The event that covers the link follows; deliveries that it covers without
+    /// this event were transferred, and their fate is not known.
+    Unsent {
+        /// The link.
+        link: LinkKey,
+        /// The delivery; the key is stale now.
+        delivery: DeliveryKey,
+        /// What the application gave with [`send`](super::Connection::send).
+        context: u64,
+    },
     /// The peer stated what became of a delivery, or a pre-settled one was transferred.
     ///
     /// For a delivery that we sent: its outcome. For one that we received: the peer's answer to a

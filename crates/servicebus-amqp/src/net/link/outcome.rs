@@ -1,0 +1,72 @@
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::shared::Link;
+use crate::engine::DeliveryKey;
+use crate::net::operation::{DeliveryError, OperationId};
+use crate::types::{DeliveryState, Role};
+
+/// The peer's answer to a delivery that was sent, or to the settlement of one that was received.
+///
+/// # Cancel safety
+///
+/// Dropping it gives the answer up. A delivery that has not been transferred is taken back then, and one that is partly
+/// transferred is aborted; otherwise what was asked for happens unobserved.
+#[derive(Debug)]
+#[must_use = "an outcome that is dropped takes back a delivery that has not been transferred"]
+pub struct Outcome {
+    link: Arc<Link>,
+    delivery: DeliveryKey,
+    operation: Option<OperationId>,
+}
+
+impl Outcome {
+    pub(super) fn new(link: Arc<Link>, delivery: DeliveryKey, operation: OperationId) -> Self {
+        Self {
+            link,
+            delivery,
+            operation: Some(operation),
+        }
+    }
+}
+
+impl Future for Outcome {
+    /// The state that the peer gave; `None` when it settled without one, and for a delivery that was sent settled.
+    type Output = Result<Option<DeliveryState>, DeliveryError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(operation) = self.operation else {
+            return Poll::Pending;
+        };
+        let result = self
+            .link
+            .endpoint()
+            .read(|_, registry| registry.operations.poll(operation, cx.waker()));
+        match result {
+            Some(result) => {
+                self.operation = None;
+                Poll::Ready(result)
+            }
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Outcome {
+    fn drop(&mut self) {
+        let Some(operation) = self.operation else {
+            return;
+        };
+        self.link.endpoint().with(|connection, registry, _| {
+            let pending = registry.operations.abandon(operation);
+            if pending
+                && self.delivery.role() == Role::Sender
+                && connection.cancel(self.delivery).is_ok()
+            {
+                self.link.shared.permits.add_permits(1);
+            }
+        });
+    }
+}
