@@ -78,14 +78,6 @@ pub enum DecodeErrorKind {
     /// A map with a key but no value for it.
     #[error("{0} keys and values: the last key has no value")]
     OddMap(usize),
-    /// More fields than the composite type has.
-    #[error("{count} fields, {known} known")]
-    TooManyFields {
-        /// How many there are.
-        count: usize,
-        /// How many the type has.
-        known: usize,
-    },
     /// More than [`MAX_DEPTH`](super::MAX_DEPTH).
     #[error("nested too deep")]
     TooDeep,

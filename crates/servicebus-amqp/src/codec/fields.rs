@@ -74,14 +74,12 @@ impl<'r, 'a> Fields<'r, 'a> {
         Ok(self.optional(name, symbols)?.unwrap_or_default())
     }
 
-    /// Leaves the list. More fields than were read are an error.
+    /// Leaves the list. Fields beyond those of the type are passed over: peers exist that write a target with the fields
+    /// of a source.
     #[inline]
     pub(super) fn finish(self) -> Result<()> {
-        if self.left > 0 {
-            return Err(self.reader.error(DecodeErrorKind::TooManyFields {
-                count: self.list.count,
-                known: self.list.count - self.left,
-            }));
+        for _ in 0..self.left {
+            self.reader.skip()?;
         }
         self.reader.leave(&self.list)
     }

@@ -58,7 +58,7 @@ pub fn decode_frame(
         return Ok(None);
     };
     let size = u32::from_be_bytes([a, b, c, d]);
-    if size < HEADER_LEN as u32 {
+    if size < 8 {
         return Err(FrameError::TooSmall { size });
     }
     if size > max_frame_size {

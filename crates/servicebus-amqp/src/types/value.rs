@@ -57,7 +57,7 @@ pub enum Value {
     /// `symbol`
     Symbol(Symbol),
     /// `list`
-    List(Vec<Value>),
+    List(Vec<Self>),
     /// `map`
     Map(Map),
     /// `array`
@@ -71,6 +71,10 @@ pub enum Value {
 /// Maps on the wire are ordered and a peer may repeat a key, so this is a list of pairs: what was received is
 /// re-sent unchanged. Look-ups are linear and return the first match; AMQP maps are short.
 #[derive(Clone, Default, PartialEq)]
+#[allow(
+    clippy::exhaustive_structs,
+    reason = "a map is its pairs, and nothing else"
+)]
 pub struct Map(pub Vec<(Value, Value)>);
 
 /// An array: elements of one type (AMQP 1.0 §1.6.24).
@@ -204,12 +208,11 @@ impl Array {
     ///
     /// When they are not all of one type. Described elements also share their descriptor.
     pub fn new(elements: Vec<Value>) -> Result<Self, MixedArray> {
-        if let Some((first, others)) = elements.split_first() {
-            if let Some(index) = others.iter().position(|other| !first.has_type_of(other)) {
-                return Err(MixedArray { index: index + 1 });
-            }
+        let differs = |first: &Value| elements.iter().position(|other| !first.has_type_of(other));
+        match elements.first().and_then(differs) {
+            Some(index) => Err(MixedArray { index }),
+            None => Ok(Self(elements)),
         }
-        Ok(Self(elements))
     }
 
     /// An array of elements that the decoder read with one constructor.
