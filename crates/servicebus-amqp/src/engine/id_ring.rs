@@ -1,0 +1,200 @@
+use std::collections::{BTreeMap, VecDeque};
+
+use super::arena::NONE;
+use super::serial;
+
+/// The unsettled deliveries of one direction of a session: delivery-id to slot.
+///
+/// Ids only grow, so the map is an array from the oldest id on. A few deliveries that stay unsettled while many others
+/// come and go would make it long and empty; they are moved to a tree then, each at most once.
+#[derive(Debug)]
+pub(super) struct IdRing {
+    /// The id of the first element of `recent`.
+    base: u64,
+    recent: VecDeque<u32>,
+    /// How many elements of `recent` are not [`NONE`].
+    live: usize,
+    old: BTreeMap<u64, u32>,
+}
+
+impl IdRing {
+    /// Below this length, holes cost less than moving.
+    const SHORT: usize = 1024;
+
+    pub(super) const fn new() -> Self {
+        Self {
+            base: 0,
+            recent: VecDeque::new(),
+            live: 0,
+            old: BTreeMap::new(),
+        }
+    }
+
+    /// Adds an id that is higher than all before it.
+    pub(super) fn push(&mut self, id: u64, slot: u32) {
+        if self.recent.is_empty() {
+            self.base = id;
+        }
+        let gap = id.saturating_sub(self.end());
+        if gap > Self::SHORT as u64 {
+            self.retire();
+            self.base = id;
+        } else {
+            for _ in 0..gap {
+                self.recent.push_back(NONE);
+            }
+        }
+        self.recent.push_back(slot);
+        self.live += 1;
+        self.compact();
+    }
+
+    pub(super) fn remove(&mut self, id: u64) {
+        if let Some(entry) = self.index(id).and_then(|index| self.recent.get_mut(index)) {
+            if *entry != NONE {
+                *entry = NONE;
+                self.live -= 1;
+            }
+            while self.recent.front() == Some(&NONE) {
+                self.recent.pop_front();
+                self.base += 1;
+            }
+            self.compact();
+        } else {
+            self.old.remove(&id);
+        }
+    }
+
+    /// The lowest id of `first..=last`, and its slot.
+    pub(super) fn find(&self, first: u64, last: u64) -> Option<(u64, u32)> {
+        if first < self.base && !self.old.is_empty() {
+            if let Some((&id, &slot)) = self.old.range(first..=last).next() {
+                return Some((id, slot));
+            }
+        }
+        let from = first.max(self.base);
+        let end = last.saturating_add(1).min(self.end());
+        if from >= end {
+            return None;
+        }
+        let (from, end) = (self.index(from)?, usize::try_from(end - self.base).ok()?);
+        self.recent
+            .range(from..end)
+            .position(|slot| *slot != NONE)
+            .and_then(|offset| {
+                let index = from + offset;
+                Some((self.base + index as u64, *self.recent.get(index)?))
+            })
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.live + self.old.len()
+    }
+
+    fn end(&self) -> u64 {
+        self.base + self.recent.len() as u64
+    }
+
+    fn index(&self, id: u64) -> Option<usize> {
+        usize::try_from(id.checked_sub(self.base)?).ok()
+    }
+
+    fn compact(&mut self) {
+        if self.recent.len() > Self::SHORT && self.recent.len() > 8 * self.live {
+            self.retire();
+        }
+    }
+
+    fn retire(&mut self) {
+        let base = self.base;
+        self.base = self.end();
+        let living = self.recent.drain(..).enumerate();
+        for (index, slot) in living.filter(|(_, slot)| *slot != NONE) {
+            self.old.insert(base + index as u64, slot);
+        }
+        self.live = 0;
+    }
+}
+
+/// The ids that a disposition names: `first..=last` near `reference`; `None` when `last` is before `first`.
+pub(super) fn range(reference: u64, first: u32, last: Option<u32>) -> Option<(u64, u64)> {
+    let length = serial::distance(first, last.unwrap_or(first));
+    let first = serial::extend(reference, first);
+    Some((first, first + u64::try_from(length).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(ring: &IdRing) -> Vec<u64> {
+        let mut ids = Vec::new();
+        let mut from = 0;
+        while let Some((id, slot)) = ring.find(from, u64::MAX - 1) {
+            assert_eq!(u64::from(slot), id % 1000);
+            ids.push(id);
+            from = id + 1;
+        }
+        ids
+    }
+
+    fn push(ring: &mut IdRing, id: u64) {
+        ring.push(id, u32::try_from(id % 1000).unwrap());
+    }
+
+    #[test]
+    fn one_held_delivery_keeps_the_array_short() {
+        let mut ring = IdRing::new();
+        push(&mut ring, 5);
+        for id in 6..100_000 {
+            push(&mut ring, id);
+            ring.remove(id);
+            assert!(ring.recent.len() <= IdRing::SHORT + 1);
+        }
+        assert_eq!(all(&ring), [5]);
+        ring.remove(5);
+        assert_eq!(ring.len(), 0);
+    }
+
+    #[test]
+    fn finds_old_and_recent_in_order() {
+        let mut ring = IdRing::new();
+        for id in 10..5_010 {
+            push(&mut ring, id);
+        }
+        for id in 10..5_010 {
+            if id % 500 != 0 {
+                ring.remove(id);
+            }
+        }
+        push(&mut ring, 9_000);
+        push(&mut ring, 9_003);
+        let expected: Vec<u64> = (1..=10).map(|n| n * 500).chain([9_000, 9_003]).collect();
+        assert_eq!(all(&ring), expected);
+        assert_eq!(ring.find(501, 999), None);
+        assert_eq!(ring.find(9_001, 9_002), None);
+        assert_eq!(ring.find(4_999, 9_000).map(|(id, _)| id), Some(5_000));
+    }
+
+    #[test]
+    fn a_huge_gap_costs_nothing() {
+        let mut ring = IdRing::new();
+        push(&mut ring, 1);
+        push(&mut ring, 1 << 40);
+        assert!(ring.recent.len() == 1);
+        assert_eq!(all(&ring), [1, 1 << 40]);
+    }
+
+    #[test]
+    fn ranges_wrap_and_do_not_run_backwards() {
+        let near = serial::start(1);
+        assert_eq!(
+            range(near, u32::MAX, Some(1)),
+            Some((serial::start(1) - 2, near))
+        );
+        assert_eq!(range(near, 5, None), Some((near + 4, near + 4)));
+        assert_eq!(range(near, 0, Some(u32::MAX)), None);
+        assert_eq!(range(near, 5, Some(4)), None);
+    }
+}
