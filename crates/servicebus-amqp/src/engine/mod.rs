@@ -22,12 +22,25 @@
 //! A key is good until the event that ends its thing, or covers it, has been polled at the latest. From the moment the
 //! engine knows the end, requests with the key fail with [`RequestError::Stale`].
 
+mod arena;
 mod config;
 mod connection;
+mod disposition;
 mod error;
 mod event;
+mod handshake;
+mod id_ring;
 mod key;
+mod link;
 mod options;
+mod receiver;
+mod sasl;
+mod sender;
+mod serial;
+mod session;
+mod table;
+mod timers;
+mod trace;
 mod transmit;
 
 pub use config::{Config, Credentials, InitialIds, Limits, PlainAmqp, Sasl, Side};

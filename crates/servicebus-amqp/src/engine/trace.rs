@@ -2,6 +2,9 @@
 //!
 //! Payloads show as their length; SASL responses not at all.
 
+use bytes::BytesMut;
+
+use crate::codec::encode_frame;
 use crate::types::{Performative, SaslFrame};
 
 /// The target of the trace events.
@@ -68,9 +71,11 @@ pub(super) fn empty(direction: Direction) {
 }
 
 pub(super) fn header(direction: Direction, header: [u8; 8]) {
-    frames!(
-        "{} header {}",
-        direction.arrow(),
-        header.escape_ascii()
-    );
+    frames!("{} header {}", direction.arrow(), header.escape_ascii());
+}
+
+/// Traces and appends a frame without a payload.
+pub(super) fn encode(out: &mut BytesMut, channel: u16, frame: &Performative) {
+    performative(Direction::Out, channel, frame, 0);
+    encode_frame(out, channel, frame);
 }

@@ -1,0 +1,4 @@
+//! Two engines back to back, in virtual time.
+
+mod basics;
+mod pair;
