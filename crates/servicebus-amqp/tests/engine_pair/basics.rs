@@ -16,7 +16,11 @@ fn a_message_goes_across_and_is_accepted() {
     assert_eq!(pair.client.briefs(), ["credit 10"]);
     pair.client
         .engine
-        .send(sender, OutgoingDelivery::new(Bytes::from_static(b"hello")), 7)
+        .send(
+            sender,
+            OutgoingDelivery::new(Bytes::from_static(b"hello")),
+            7,
+        )
         .unwrap();
     pair.drive();
     let Event::Delivery(delivery) = pair.listener.expect() else {

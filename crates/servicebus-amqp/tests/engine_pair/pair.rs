@@ -3,13 +3,13 @@ use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes, BytesMut};
 use servicebus_amqp::engine::{
-    Config, Connection, ConnectionError, CreditMode, Event, Intake, LinkKey, LinkOptions, SessionKey,
-    SessionOptions, Side, Transmit,
+    Config, Connection, ConnectionError, CreditMode, Event, Intake, LinkKey, LinkOptions,
+    SessionKey, SessionOptions, Side, Transmit,
 };
 use servicebus_amqp::types::{Role, Source, Target};
 
 /// The beginning of virtual time.
-pub fn epoch() -> Instant {
+pub(crate) fn epoch() -> Instant {
     #[allow(
         clippy::disallowed_methods,
         reason = "an Instant cannot be made otherwise; only distances from it matter"
@@ -18,27 +18,27 @@ pub fn epoch() -> Instant {
 }
 
 /// One side: an engine, what is on its way to it, and what it said.
-pub struct Endpoint {
-    pub engine: Connection,
+pub(crate) struct Endpoint {
+    pub(crate) engine: Connection,
     in_flight: VecDeque<(Instant, Bytes)>,
     input: BytesMut,
     events: VecDeque<Event>,
     /// All bytes that it sent.
-    pub sent: Vec<u8>,
+    pub(crate) sent: Vec<u8>,
 }
 
 /// Two engines back to back.
-pub struct Pair {
-    pub now: Instant,
-    pub latency: Duration,
+pub(crate) struct Pair {
+    pub(crate) now: Instant,
+    pub(crate) latency: Duration,
     /// Input is handed over in pieces of at most this size.
-    pub chunk: usize,
-    pub client: Endpoint,
-    pub listener: Endpoint,
+    pub(crate) chunk: usize,
+    pub(crate) client: Endpoint,
+    pub(crate) listener: Endpoint,
 }
 
 impl Endpoint {
-    pub fn new(config: Config, side: Side, now: Instant) -> Self {
+    pub(crate) fn new(config: Config, side: Side, now: Instant) -> Self {
         Self {
             engine: Connection::new(config, side, now),
             in_flight: VecDeque::new(),
@@ -49,26 +49,26 @@ impl Endpoint {
     }
 
     /// The next event, if there is one.
-    pub fn event(&mut self) -> Option<Event> {
+    pub(crate) fn event(&mut self) -> Option<Event> {
         self.collect();
         self.events.pop_front()
     }
 
     /// The next event; panics when there is none.
     #[track_caller]
-    pub fn expect(&mut self) -> Event {
+    pub(crate) fn expect(&mut self) -> Event {
         self.event().expect("an event")
     }
 
     /// Panics when there is an event.
     #[track_caller]
-    pub fn quiet(&mut self) {
+    pub(crate) fn quiet(&mut self) {
         let event = self.event();
         assert!(event.is_none(), "unexpected: {event:?}");
     }
 
     /// All events so far, in the short form of [`brief`].
-    pub fn briefs(&mut self) -> Vec<String> {
+    pub(crate) fn briefs(&mut self) -> Vec<String> {
         self.collect();
         self.events.drain(..).map(|event| brief(&event)).collect()
     }
@@ -93,7 +93,7 @@ impl Endpoint {
         all.freeze()
     }
 
-    pub fn feed(&mut self, now: Instant, bytes: &[u8], chunk: usize) {
+    pub(crate) fn feed(&mut self, now: Instant, bytes: &[u8], chunk: usize) {
         for piece in bytes.chunks(chunk) {
             self.input.extend_from_slice(piece);
             while self.engine.handle_input(now, &mut self.input) == Intake::Paused {
@@ -114,7 +114,7 @@ impl Endpoint {
 }
 
 impl Pair {
-    pub fn new(client: Config, listener: Config) -> Self {
+    pub(crate) fn new(client: Config, listener: Config) -> Self {
         let now = epoch();
         Self {
             now,
@@ -126,11 +126,11 @@ impl Pair {
     }
 
     /// A pair with the defaults, connected, the opening events taken.
-    pub fn connected() -> Self {
+    pub(crate) fn connected() -> Self {
         Self::connected_with(Config::new("client"), Config::new("listener"))
     }
 
-    pub fn connected_with(client: Config, listener: Config) -> Self {
+    pub(crate) fn connected_with(client: Config, listener: Config) -> Self {
         let mut pair = Self::new(client, listener);
         pair.drive();
         assert!(matches!(pair.client.expect(), Event::Opened(_)));
@@ -139,16 +139,18 @@ impl Pair {
     }
 
     /// Runs until nothing is on its way. Time passes only as the latency needs it.
-    pub fn drive(&mut self) {
+    pub(crate) fn drive(&mut self) {
         loop {
             let mut busy = false;
-            for (from, to) in [
-                (&mut self.client, &mut self.listener),
-                (&mut self.listener, &mut self.client),
+            let arrival = self.now + self.latency;
+            let to_listener = self.client.take(self.now);
+            let to_client = self.listener.take(self.now);
+            for (bytes, to) in [
+                (to_listener, &mut self.listener),
+                (to_client, &mut self.client),
             ] {
-                let bytes = from.take(self.now);
                 if !bytes.is_empty() {
-                    to.in_flight.push_back((self.now + self.latency, bytes));
+                    to.in_flight.push_back((arrival, bytes));
                     busy = true;
                 }
             }
@@ -169,7 +171,7 @@ impl Pair {
     }
 
     /// Lets time pass, with all timers that fire on the way.
-    pub fn advance(&mut self, duration: Duration) {
+    pub(crate) fn advance(&mut self, duration: Duration) {
         let end = self.now + duration;
         self.drive();
         loop {
@@ -191,7 +193,7 @@ impl Pair {
     }
 
     /// The transport breaks: what is on its way is lost, both sides learn of it.
-    pub fn cut(&mut self) {
+    pub(crate) fn cut(&mut self) {
         for side in [&mut self.client, &mut self.listener] {
             side.in_flight.clear();
             side.engine.handle_disconnect(ConnectionError::Lost);
@@ -199,7 +201,7 @@ impl Pair {
     }
 
     /// A session that the client began, seen from both sides.
-    pub fn session(&mut self) -> (SessionKey, SessionKey) {
+    pub(crate) fn session(&mut self) -> (SessionKey, SessionKey) {
         let session = self.client.engine.begin(SessionOptions::default()).unwrap();
         self.drive();
         assert!(matches!(self.client.expect(), Event::SessionBegun { .. }));
@@ -210,11 +212,11 @@ impl Pair {
     }
 
     /// A link that the client asked for and the listener accepted, seen from both sides.
-    pub fn link(&mut self, session: SessionKey, role: Role) -> (LinkKey, LinkKey) {
+    pub(crate) fn link(&mut self, session: SessionKey, role: Role) -> (LinkKey, LinkKey) {
         self.link_with(session, role, options(), |options| options)
     }
 
-    pub fn link_with(
+    pub(crate) fn link_with(
         &mut self,
         session: SessionKey,
         role: Role,
@@ -244,18 +246,18 @@ impl Pair {
     }
 }
 
-pub fn options() -> LinkOptions {
+pub(crate) fn options() -> LinkOptions {
     LinkOptions::new(Source::new("source"), Target::new("target"))
 }
 
-pub fn window(window: u32) -> LinkOptions {
+pub(crate) fn window(window: u32) -> LinkOptions {
     let mut options = options();
     options.credit = CreditMode::Window(window);
     options
 }
 
 /// An event in a few words, for lists of what is expected.
-pub fn brief(event: &Event) -> String {
+pub(crate) fn brief(event: &Event) -> String {
     match event {
         Event::SaslInit(init) => format!("sasl-init {}", init.mechanism),
         Event::Opened(open) => format!("opened {}", open.container_id),
