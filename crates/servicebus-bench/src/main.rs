@@ -1,2 +1,52 @@
-//! Side-by-side measurements against other AMQP 1.0 stacks.
-fn main() {}
+//! Side-by-side measurements of `servicebus` against other AMQP 1.0 stacks.
+//!
+//! Every figure comes with its yardstick: the peers run interleaved in one run on the same machine, each side of a
+//! connection in a process of its own. CPU time is read from the process clock between the first message and the last,
+//! peak memory from `/proc/self/status`, so the program needs Linux.
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a program that measures time reads the clock"
+)]
+
+mod amqp;
+mod measure;
+mod role;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(about = "Side-by-side measurements against other AMQP 1.0 stacks")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Messages over loopback TCP: rate, CPU time of each side, peak memory.
+    Amqp(amqp::Options),
+    /// One side of one run; what `amqp` starts.
+    #[command(hide = true)]
+    Role(role::Options),
+}
+
+fn main() -> ExitCode {
+    let mut result = Ok(());
+    // The allocator counts for `codec`; everything else runs with the counters off.
+    match Cli::parse().command {
+        Command::Amqp(options) => result = amqp::run(&options),
+        Command::Role(options) => {
+            allocation_counter::opt_out(|| result = role::run(&options));
+        }
+    }
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("servicebus-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

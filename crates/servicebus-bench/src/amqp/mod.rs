@@ -1,0 +1,247 @@
+//! `servicebus-bench amqp`: every peer, case and size, interleaved in one run.
+
+mod process;
+mod proton;
+mod report;
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+
+use crate::measure::Report;
+use crate::role::{Run, Settle, Side, name_of};
+use report::{Sample, Series};
+
+/// The frame size all peers agree on; the one of Azure Service Bus.
+const MAX_FRAME: u32 = 65_536;
+/// What may be in flight in the unsettled case, unless bodies are so large that [`IN_FLIGHT_BYTES`] is less.
+const IN_FLIGHT: u32 = 1000;
+const IN_FLIGHT_BYTES: u64 = 64 * 1024 * 1024;
+
+const BODIES: [usize; 4] = [64, 1024, 65_536, 1_048_576];
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Print JSON lines instead of a table.
+    #[arg(long)]
+    json: bool,
+    /// One short round: shows that it works, not how fast it is.
+    #[arg(long)]
+    quick: bool,
+    /// Rounds; the figures are medians over them.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Only these cases.
+    #[arg(long = "case", value_enum)]
+    cases: Vec<Case>,
+    /// Only bodies of these sizes, in bytes.
+    #[arg(long = "body")]
+    bodies: Vec<usize>,
+    /// Only these peers.
+    #[arg(long = "peer", value_enum)]
+    peers: Vec<Peer>,
+}
+
+/// What is measured: two processes of one stack, or a stack and its partner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Peer {
+    #[value(name = "fe2o3-amqp")]
+    Fe2o3Amqp,
+    Ramqp,
+    ProtonC,
+    /// The same bytes without a protocol.
+    Tcp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Case {
+    /// 1,000 in flight (64 of 1 MB), each accepted by the receiver.
+    Unsettled,
+    /// Settled as they are sent.
+    Presettled,
+    /// One at a time: the next is sent when the last is accepted.
+    Latency,
+}
+
+/// One line of the table: a peer in a case with a size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    peer: Peer,
+    case: Case,
+    body: usize,
+}
+
+impl Entry {
+    /// Without a protocol there is one way to copy, and per-message costs of small bodies mean nothing.
+    fn makes_sense(self) -> bool {
+        ((self.peer != Peer::Tcp || self.case == Case::Latency || self.body >= 65_536)
+            && (self.peer != Peer::Ramqp || self.body < 65536))
+            && (self.peer != Peer::Ramqp || self.body < 65536)
+    }
+
+    fn window(self) -> u32 {
+        if self.case == Case::Latency {
+            return 1;
+        }
+        let fitting = IN_FLIGHT_BYTES / self.body.max(1) as u64;
+        IN_FLIGHT
+            .min(u32::try_from(fitting).unwrap_or(u32::MAX))
+            .max(1)
+    }
+
+    /// Enough messages for a run of about half a second.
+    fn count(self, quick: bool) -> u64 {
+        let count = match (self.case, self.body) {
+            (Case::Latency, ..=4096) => 20_000,
+            (Case::Latency, ..=131_072) => 5_000,
+            (Case::Latency, _) => 500,
+            (_, ..=4096) => 200_000,
+            (_, ..=131_072) => 10_000,
+            _ => 1_000,
+        };
+        if quick { count / 10 } else { count }
+    }
+
+    fn run(self, side: Side, quick: bool) -> Run {
+        Run {
+            side,
+            listen: true,
+            connect: None,
+            settle: if self.case == Case::Presettled {
+                Settle::Presettled
+            } else {
+                Settle::Unsettled
+            },
+            body: self.body,
+            count: self.count(quick),
+            window: self.window(),
+            max_frame: MAX_FRAME,
+        }
+    }
+}
+
+pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    let programs = Programs::find()?;
+    let mut series: Vec<_> = options
+        .entries()
+        .into_iter()
+        .filter(|entry| programs.can_run(entry.peer))
+        .map(Series::new)
+        .collect();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let rounds = if options.quick { 1 } else { options.rounds };
+    for round in 1..=rounds {
+        for series in &mut series {
+            let entry = series.entry;
+            eprint!(
+                "\rround {round} of {rounds}: {:40}\r",
+                format!(
+                    "{} {} {}",
+                    name_of(entry.peer),
+                    name_of(entry.case),
+                    entry.body
+                )
+            );
+            let sample = runtime
+                .block_on(programs.measure(entry, options.quick))
+                .with_context(|| format!("{entry:?}"))?;
+            series.samples.push(sample);
+        }
+    }
+    eprint!("\r{:60}\r", "");
+    if options.json {
+        report::print_json(&series)
+    } else {
+        report::print_table(&series);
+        Ok(())
+    }
+}
+
+impl Options {
+    /// By case and size, the peers next to each other.
+    fn entries(&self) -> Vec<Entry> {
+        let cases = chosen(&self.cases, Case::value_variants());
+        let bodies = chosen(&self.bodies, &BODIES);
+        let peers = chosen(&self.peers, Peer::value_variants());
+        let mut entries = Vec::new();
+        for &case in cases {
+            for &body in bodies {
+                entries.extend(peers.iter().map(|&peer| Entry { peer, case, body }));
+            }
+        }
+        entries.retain(|entry| entry.makes_sense());
+        entries
+    }
+}
+
+fn chosen<'a, T>(some: &'a [T], all: &'a [T]) -> &'a [T] {
+    if some.is_empty() { all } else { some }
+}
+
+/// The programs that play the sides: this one, and the compiled C program where Proton is installed.
+struct Programs {
+    own: PathBuf,
+    proton: Option<proton::Program>,
+}
+
+impl Programs {
+    fn find() -> anyhow::Result<Self> {
+        let own = std::env::current_exe()?;
+        let proton = proton::Program::compile()
+            .inspect_err(|error| eprintln!("without proton-c and ramqp: {error:#}"))
+            .ok();
+        Ok(Self { own, proton })
+    }
+
+    fn can_run(&self, peer: Peer) -> bool {
+        self.proton.is_some() || !matches!(peer, Peer::ProtonC | Peer::Ramqp)
+    }
+
+    async fn measure(&self, entry: Entry, quick: bool) -> anyhow::Result<Sample> {
+        let sender = (entry.peer, entry.run(Side::Sender, quick));
+        let receiver = (entry.peer, entry.run(Side::Receiver, quick));
+        if entry.peer != Peer::Ramqp {
+            let [receiver, sender] = self.pair(receiver, sender).await?;
+            return Ok(Sample::new(&sender, &receiver));
+        }
+        // ramqp only connects: each of its sides runs against a listening Proton C, and only ramqp's side counts.
+        let partner = (Peer::ProtonC, entry.run(Side::Receiver, quick));
+        let [_, sender] = self.pair(partner, sender).await?;
+        let partner = (Peer::ProtonC, entry.run(Side::Sender, quick));
+        let [_, receiver] = self.pair(partner, receiver).await?;
+        Ok(Sample::new(&sender, &receiver))
+    }
+
+    /// Runs a listening and a connecting side against each other.
+    async fn pair(
+        &self,
+        listening: (Peer, Run),
+        connecting: (Peer, Run),
+    ) -> anyhow::Result<[Report; 2]> {
+        process::pair(self.command(listening.0, &listening.1)?, |port| {
+            let run = Run {
+                listen: false,
+                connect: Some(port),
+                ..connecting.1
+            };
+            self.command(connecting.0, &run)
+        })
+        .await
+    }
+
+    fn command(&self, peer: Peer, run: &Run) -> anyhow::Result<tokio::process::Command> {
+        let mut command = if peer == Peer::ProtonC {
+            let program = self.proton.as_ref().context("Proton C is not installed")?;
+            tokio::process::Command::new(program.path())
+        } else {
+            let mut command = tokio::process::Command::new(&self.own);
+            command.args(["role", "--peer", &name_of(peer)]);
+            command
+        };
+        command.args(run.arguments());
+        Ok(command)
+    }
+}

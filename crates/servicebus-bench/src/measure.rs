@@ -1,0 +1,69 @@
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+/// Wall and CPU time of this process from [`start`](Self::start) to [`stop`](Self::stop).
+pub(crate) struct Meter {
+    wall: Instant,
+    cpu: Duration,
+}
+
+/// What one side of a run measured; the line a role prints at its end.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Report {
+    /// How many messages went by.
+    pub(crate) count: u64,
+    /// From the first message to the last.
+    pub(crate) elapsed_ns: u64,
+    /// CPU time of the whole process in the same span.
+    pub(crate) cpu_ns: u64,
+    /// The process's highest resident memory, in bytes.
+    pub(crate) peak_rss: u64,
+}
+
+impl Meter {
+    pub(crate) fn start() -> Self {
+        let wall = Instant::now();
+        Self {
+            wall,
+            cpu: cpu_time(),
+        }
+    }
+
+    pub(crate) fn stop(self, count: u64) -> anyhow::Result<Report> {
+        let cpu = cpu_time().saturating_sub(self.cpu);
+        let elapsed = self.wall.elapsed();
+        Ok(Report {
+            count,
+            elapsed_ns: nanoseconds(elapsed),
+            cpu_ns: nanoseconds(cpu),
+            peak_rss: status_bytes("VmHWM")?,
+        })
+    }
+}
+
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(
+        time.tv_sec.try_into().unwrap_or_default(),
+        time.tv_nsec.try_into().unwrap_or_default(),
+    )
+}
+
+fn nanoseconds(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A memory figure of this process by its name in `/proc/self/status`.
+pub(crate) fn status_bytes(name: &str) -> anyhow::Result<u64> {
+    let status =
+        std::fs::read_to_string("/proc/self/status").context("this needs Linux's /proc")?;
+    status
+        .lines()
+        .filter_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+        .find_map(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok())
+        .map(|kib| kib * 1024)
+        .with_context(|| format!("no {name} in /proc/self/status"))
+}

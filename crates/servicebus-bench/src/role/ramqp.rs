@@ -1,0 +1,107 @@
+//! `ramqp`: a client only, so both sides connect to a listener of another stack.
+
+use anyhow::{bail, ensure};
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use ramqp::codec::to_bytes;
+use ramqp::config::CreditMode;
+use ramqp::types::messaging::{Body, DeliveryState};
+use ramqp::{Config, Connection, Message};
+
+use super::{Run, Settle, print};
+use crate::measure::Meter;
+
+/// The throughput preset with this run's frame size and credit.
+async fn connect(run: &Run) -> anyhow::Result<Connection> {
+    let mut config = Config::high_throughput();
+    config.connection.max_frame_size = run.max_frame;
+    config.link.credit_mode = CreditMode::Auto {
+        initial: run.window,
+        refill_threshold: run.window / 2,
+    };
+    let Some(port) = run.connect else {
+        bail!("ramqp cannot listen");
+    };
+    Ok(Connection::builder(&format!("amqp://127.0.0.1:{port}"))
+        .config(config)
+        .connect()
+        .await?)
+}
+
+pub(super) async fn send(run: &Run) -> anyhow::Result<()> {
+    let connection = connect(run).await?;
+    let session = connection.begin_session().await?;
+    let producer = session.create_producer("bench").await?;
+    let body = Bytes::from(run.body_bytes());
+
+    let meter = Meter::start();
+    match run.settle {
+        Settle::Unsettled => {
+            let mut in_flight = FuturesUnordered::new();
+            for _ in 0..run.count {
+                if in_flight.len() == run.window as usize
+                    && let Some(outcome) = in_flight.next().await
+                {
+                    expect_accepted(&outcome?)?;
+                }
+                in_flight.push(producer.send(Message::data(body.clone())));
+            }
+            while let Some(outcome) = in_flight.next().await {
+                expect_accepted(&outcome?)?;
+            }
+            print(&meter.stop(run.count)?)?;
+            drop(in_flight);
+            producer.detach().await?;
+        }
+        Settle::Presettled => {
+            for _ in 1..run.count {
+                producer.send_settled(Message::data(body.clone())).await?;
+            }
+            // This call returns when its message is written, and with it all before; a detach would overtake them.
+            let last = to_bytes(&Message::data(body)).freeze();
+            producer.send_bytes(last, true).await?;
+            producer.detach().await?;
+            print(&meter.stop(run.count)?)?;
+        }
+    }
+    connection.close().await?;
+    Ok(())
+}
+
+fn expect_accepted(state: &DeliveryState) -> anyhow::Result<()> {
+    ensure!(
+        matches!(state, DeliveryState::Accepted(_)),
+        "a message was not accepted: {state:?}"
+    );
+    Ok(())
+}
+
+pub(super) async fn receive(run: &Run) -> anyhow::Result<()> {
+    let connection = connect(run).await?;
+    let session = connection.begin_session().await?;
+    let mut consumer = session.create_consumer("bench").await?;
+
+    let mut meter = None;
+    for _ in 0..run.count {
+        let delivery = consumer.recv().await?;
+        meter.get_or_insert_with(Meter::start);
+        let Body::Data(sections) = delivery.message()?.body else {
+            bail!("not a data body");
+        };
+        ensure!(
+            sections.iter().map(Bytes::len).sum::<usize>() == run.body,
+            "a body has the wrong size"
+        );
+        if run.settle == Settle::Unsettled {
+            consumer.accept(&delivery).await?;
+        }
+    }
+    if let Some(meter) = meter {
+        print(&meter.stop(run.count)?)?;
+    }
+    // The sender closes once it has the last outcome; how it ends is not measured.
+    drop(consumer.recv().await);
+    drop(connection.close().await);
+    Ok(())
+}
