@@ -1,3 +1,5 @@
+use std::fmt;
+
 use bytes::Bytes;
 use bytestring::ByteString;
 use uuid::Uuid;
@@ -116,6 +118,32 @@ pub enum MessageId {
     Binary(Bytes),
     /// `message-id-string`
     String(ByteString),
+}
+
+macro_rules! message_id_from {
+    ($($type:ty => $variant:ident),* $(,)?) => {
+        $(impl From<$type> for MessageId {
+            fn from(id: $type) -> Self {
+                Self::$variant(id.into())
+            }
+        })*
+    };
+}
+
+message_id_from! {
+    u64 => Ulong, Uuid => Uuid, Bytes => Binary, ByteString => String, String => String, &str => String,
+}
+
+impl fmt::Display for MessageId {
+    /// A number in decimal, a uuid with dashes, a binary in hexadecimal digits, a string as it is.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ulong(number) => number.fmt(f),
+            Self::Uuid(uuid) => uuid.fmt(f),
+            Self::Binary(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
+            Self::String(text) => f.write_str(text),
+        }
+    }
 }
 
 /// A map section as the bytes of its value, decoded on demand.
