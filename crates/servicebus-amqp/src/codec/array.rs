@@ -106,10 +106,10 @@ fn check_count(
     if !possible {
         return Err(reader.error(DecodeErrorKind::InvalidCount { count, present }));
     }
-    // Each element is its data, and one value more for each descriptor.
-    let values = count.saturating_mul(constructor.descriptors.len());
-    let without_bytes = if least == 0 { count } else { 0 };
-    reader.charge_zero_width(values.saturating_sub(present).saturating_add(without_bytes))
+    // Each element is its data, and one value more for each descriptor. Data with bytes pays for two.
+    let paid = if least > 0 { 2 } else { 0 };
+    let values = constructor.descriptors.len() + 1;
+    reader.charge_zero_width(count.saturating_mul(values.saturating_sub(paid)))
 }
 
 fn describe(element: Value, descriptors: &[Descriptor]) -> Value {

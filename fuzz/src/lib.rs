@@ -1,0 +1,18 @@
+//! The bodies of the fuzz targets. Each takes any bytes, and panics where a promise of the code is broken.
+
+mod codec;
+mod value;
+
+pub use codec::{frame, message, sasl};
+pub use value::value;
+
+/// A body of a fuzz target.
+pub type Target = fn(&[u8]);
+
+/// All targets by name, as in `corpus/`.
+pub const TARGETS: [(&str, Target); 4] = [
+    ("frame", frame),
+    ("message", message),
+    ("sasl", sasl),
+    ("value", value),
+];
