@@ -2,5 +2,5 @@
 #![forbid(unsafe_code)]
 
 pub mod broker;
-mod names;
+pub mod names;
 pub mod sql;

@@ -10,7 +10,7 @@ use super::{
         EnumerateRules, Purge, RemoveRule, UpdateQueue, UpdateSubscription, UpdateTopic,
     },
     entity::{Entity, Kind, Policy},
-    log::NONE,
+    log::{Log, NONE},
     registry::normalise,
     settle::Return,
     time::after,
@@ -54,7 +54,12 @@ impl Broker {
         let path = self.check_new(&command.namespace, &command.name)?;
         self.check_queue(&command.options)?;
         let policy = Policy::of_queue(&command.options);
-        self.check_forwarding(&command.namespace, &path, &policy, command.options.requires_session)?;
+        self.check_forwarding(
+            &command.namespace,
+            &path,
+            &policy,
+            command.options.requires_session,
+        )?;
         let namespace = self.namespace_name(&command.namespace);
         let id = self.entities.reserve();
         let (dead_letter, transfer_dead_letter) =
@@ -68,7 +73,7 @@ impl Broker {
                 transfer_dead_letter,
             },
             policy,
-            log: Entity::new_log(command.options.requires_session),
+            log: Log::new(command.options.requires_session),
             used_at: self.now,
         });
         Ok(id)
@@ -86,7 +91,7 @@ impl Broker {
                 subscriptions: Vec::new(),
             },
             policy: Policy::of_topic(&command.options),
-            log: Entity::new_log(false),
+            log: Log::new(false),
             used_at: self.now,
         });
         Ok(id)
@@ -141,7 +146,7 @@ impl Broker {
                 dead_letter_on_filter_error: options.dead_letter_on_filter_error,
             },
             policy,
-            log: Entity::new_log(options.requires_session),
+            log: Log::new(options.requires_session),
             used_at: self.now,
         });
         self.touch(command.topic);
@@ -170,7 +175,7 @@ impl Broker {
                 path: format!("{path}{suffix}").into(),
                 kind: Kind::DeadLetter { of },
                 policy: Policy::of_dead_letter(policy),
-                log: Entity::new_log(false),
+                log: Log::new(false),
                 used_at: self.now,
             });
             id
@@ -218,14 +223,20 @@ impl Broker {
                 .filter_map(|id| self.entities.get(*id))
                 .filter(|entity| matches!(entity.kind, Kind::Queue { .. } | Kind::Topic { .. }))
                 .count();
-            check_limit("queues and topics in the namespace", count, self.limits.entities)?;
+            check_limit(
+                "queues and topics in the namespace",
+                count,
+                self.limits.entities,
+            )?;
         }
         Ok(name.trim_matches('/').to_owned())
     }
 
     fn check_queue(&self, options: &QueueOptions) -> Result<(), Error> {
         if options.lock_duration.is_zero() {
-            return Err(Error::invalid("The lock duration must be longer than zero."));
+            return Err(Error::invalid(
+                "The lock duration must be longer than zero.",
+            ));
         }
         if let Some((least, most)) = self.limits.lock_duration {
             if options.lock_duration > most {
@@ -291,7 +302,11 @@ impl Broker {
             return Err(Error::not_allowed("The entity is not a queue."));
         }
         let sessions = entity.log.sessions.is_some();
-        check_unchanged("RequiresSession", sessions, command.options.requires_session)?;
+        check_unchanged(
+            "RequiresSession",
+            sessions,
+            command.options.requires_session,
+        )?;
         check_unchanged(
             "RequiresDuplicateDetection",
             entity.policy.duplicate_detection.is_some(),

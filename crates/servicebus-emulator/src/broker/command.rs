@@ -16,12 +16,8 @@ use super::{
     SubscriptionOptions, TopicOptions, TransactionId, rule::Rule,
 };
 
-mod sealed {
-    pub trait Sealed {}
-}
-
 /// A command and what it answers.
-pub trait Command: sealed::Sealed {
+pub trait Command {
     /// The answer.
     type Reply;
 
@@ -32,9 +28,7 @@ pub trait Command: sealed::Sealed {
 
 macro_rules! commands {
     ($($command:ident => $method:ident -> $reply:ty;)*) => {
-        $(impl sealed::Sealed for $command {}
-
-        impl Command for $command {
+        $(impl Command for $command {
             type Reply = $reply;
 
             fn apply(self, broker: &mut Broker) -> Result<$reply, Error> {

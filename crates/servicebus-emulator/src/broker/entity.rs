@@ -4,7 +4,6 @@ use servicebus_amqp::types::Timestamp;
 
 use super::{
     EntityId, QueueOptions, Status, SubscriptionOptions, TopicOptions, log::Log, rule::Rule,
-    session::Sessions,
 };
 
 /// A queue, topic, subscription or dead-letter queue.
@@ -158,13 +157,5 @@ impl Entity {
     /// Whether messages can be received from it at all.
     pub(super) fn is_receivable(&self) -> bool {
         self.policy.status.may_receive() && self.policy.forward_to.is_none()
-    }
-
-    /// A log for an entity with or without sessions.
-    pub(super) fn new_log(requires_session: bool) -> Log {
-        Log {
-            sessions: requires_session.then(Sessions::default),
-            ..Log::default()
-        }
     }
 }

@@ -17,9 +17,8 @@ pub(super) struct Fault {
 impl Broker {
     pub(super) fn fail_next(&mut self, command: FailNext) -> Result<(), Error> {
         self.entity(command.entity)?;
-        self.faults.retain(|fault| {
-            (fault.entity, fault.operation) != (command.entity, command.operation)
-        });
+        self.faults
+            .retain(|fault| (fault.entity, fault.operation) != (command.entity, command.operation));
         if command.times > 0 {
             self.faults.push(Fault {
                 entity: command.entity,

@@ -171,6 +171,14 @@ pub(super) struct Log {
 }
 
 impl Log {
+    /// The log of an entity with or without sessions.
+    pub(super) fn new(requires_session: bool) -> Self {
+        Self {
+            sessions: requires_session.then(Sessions::default),
+            ..Self::default()
+        }
+    }
+
     /// The number of the next message.
     pub(super) fn take_number(&mut self) -> i64 {
         self.last_number += 1;

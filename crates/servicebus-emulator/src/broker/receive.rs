@@ -64,8 +64,13 @@ impl Broker {
             entity.log.consumers.insert(consumer);
         }
         let granted = match command.session {
-            SessionRequest::None => return Ok(Attached::Ready { consumer, session: None }),
-            SessionRequest::Named(name) => self.accept_session(consumer, id, &name).map(Some),
+            SessionRequest::None => {
+                return Ok(Attached::Ready {
+                    consumer,
+                    session: None,
+                });
+            }
+            SessionRequest::Named(ref name) => self.accept_session(consumer, id, name).map(Some),
             SessionRequest::Next { .. } => self.accept_next_session(consumer, id),
         };
         match (granted, command.session) {
@@ -113,7 +118,8 @@ impl Broker {
         let (entity, session) = (consumer.entity, consumer.session);
         if let Some(entity) = self.entities.get_mut(entity) {
             entity.log.consumers.remove(&id);
-            self.consumers.set_credit(id, 0, Some(&mut entity.log.waiting));
+            self.consumers
+                .set_credit(id, 0, Some(&mut entity.log.waiting));
             if let (Some(ticket), Some(sessions)) = (ticket, &mut entity.log.sessions) {
                 sessions.accepting.remove(&ticket);
             }
@@ -135,13 +141,18 @@ impl Broker {
             return Ok(());
         };
         entity.used_at = self.now;
-        let waiting = entity.log.sessions.is_none().then_some(&mut entity.log.waiting);
+        let waiting = entity
+            .log
+            .sessions
+            .is_none()
+            .then_some(&mut entity.log.waiting);
         self.consumers.set_credit(id, command.credit, waiting);
         self.dispatch(entity_id, session);
         if command.drain
             && let Some(entity) = self.entities.get_mut(entity_id)
         {
-            self.consumers.set_credit(id, 0, Some(&mut entity.log.waiting));
+            self.consumers
+                .set_credit(id, 0, Some(&mut entity.log.waiting));
         }
         Ok(())
     }
@@ -197,7 +208,8 @@ impl Broker {
         let entity = self.entities.get_mut(id)?;
         if mode == ReceiveMode::ReceiveAndDelete {
             let entry = entity.log.remove_taken(number)?;
-            self.timers.cancel(entry.expires_at, Timer::Expire(id, number));
+            self.timers
+                .cancel(entry.expires_at, Timer::Expire(id, number));
             self.record(id, || EventKind::ReceivedAndDeleted {
                 sequence_number: number,
             });

@@ -109,11 +109,7 @@ impl Entities {
 
     /// The entity at a path that is normalised.
     pub(super) fn find(&self, namespace: &str, path: &str) -> Option<EntityId> {
-        self.namespaces
-            .get(namespace)?
-            .by_path
-            .get(path)
-            .copied()
+        self.namespaces.get(namespace)?.by_path.get(path).copied()
     }
 
     pub(super) fn namespace(&self, name: &str) -> Option<&Namespace> {

@@ -133,7 +133,10 @@ impl CorrelationFilter {
             )
             && text(
                 &self.content_type,
-                properties.content_type.as_ref().map(|symbol| symbol.as_str()),
+                properties
+                    .content_type
+                    .as_ref()
+                    .map(|symbol| symbol.as_str()),
             )
             && self.properties.iter().all(|(key, wanted)| {
                 key.as_text()

@@ -166,7 +166,11 @@ impl Broker {
 
     /// The bytes of messages in an entity and under it.
     pub(super) fn stored_size(&self, entity: &Entity) -> u64 {
-        let below = |id: &EntityId| self.entities.get(*id).map_or(0, |below| self.stored_size(below));
+        let below = |id: &EntityId| {
+            self.entities
+                .get(*id)
+                .map_or(0, |below| self.stored_size(below))
+        };
         let size = entity.log.size;
         match &entity.kind {
             Kind::Queue {

@@ -341,7 +341,9 @@ impl Broker {
         session: &str,
     ) -> Result<(u32, &mut Session), Error> {
         let sessions = self.sessions_mut(id)?;
-        let slot = sessions.find(session).ok_or_else(Error::session_lock_lost)?;
+        let slot = sessions
+            .find(session)
+            .ok_or_else(Error::session_lock_lost)?;
         match sessions.get_mut(slot) {
             Some(session) if session.holder.is_some() => Ok((slot, session)),
             _ => Err(Error::session_lock_lost()),
@@ -380,7 +382,10 @@ impl Broker {
         {
             return Err(Error::new(
                 ErrorKind::MessageSizeExceeded,
-                format!("The session state of {} bytes exceeds the limit of {limit} bytes.", state.len()),
+                format!(
+                    "The session state of {} bytes exceeds the limit of {limit} bytes.",
+                    state.len()
+                ),
             ));
         }
         let now = self.now;

@@ -5,9 +5,7 @@ use servicebus_amqp::types::{ByteString, Map, Timestamp};
 use super::{
     Broker, Delivery, EntityId, Error, ErrorKind, EventKind, LockToken, MessageState, Settlement,
     SettlementKind,
-    command::{
-        ExpireLock, Operation, ReceiveDeferred, RenewLocks, Settle, UpdateDispositions,
-    },
+    command::{ExpireLock, Operation, ReceiveDeferred, RenewLocks, Settle, UpdateDispositions},
     entity::Kind,
     log::{Entry, NONE},
     time::{NEVER, after},
@@ -432,7 +430,9 @@ impl Broker {
         }
         let session = if entity.log.sessions.is_some() {
             let name = command.session.as_ref().ok_or_else(|| {
-                Error::not_allowed("A deferred message of a session is received through its session.")
+                Error::not_allowed(
+                    "A deferred message of a session is received through its session.",
+                )
             })?;
             self.held_session(id, name)?.0
         } else {

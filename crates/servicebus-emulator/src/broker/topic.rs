@@ -5,7 +5,7 @@ use std::sync::Arc;
 use servicebus_amqp::types::Map;
 
 use super::{
-    Broker, EntityId, Error, MessageState,
+    Broker, EntityId, MessageState,
     entity::Kind,
     log::{Entry, NONE},
     message::Content,
@@ -96,7 +96,7 @@ impl Broker {
 fn select(
     rules: &[Rule],
     content: &Content,
-    record: &mut Option<Result<Record, Error>>,
+    record: &mut Option<Result<Record, String>>,
 ) -> Selection {
     let mut selection = Selection::default();
     for rule in rules {
@@ -108,15 +108,14 @@ fn select(
             }
             (None, None) if selection.plain => continue,
             _ => {
-                let record =
-                    record.get_or_insert_with(|| content.decode().and_then(Record::new));
+                let record = record.get_or_insert_with(|| record_of(content));
                 match record {
                     Ok(record) => match rule.filter.matches(record) {
                         Ok(true) => Ok(record),
                         Ok(false) => continue,
                         Err(error) => Err(format!("Rule '{}': {error}", rule.name)),
                     },
-                    Err(error) => Err(error.text().to_owned()),
+                    Err(failure) => Err(failure.clone()),
                 }
             }
         };
@@ -131,6 +130,15 @@ fn select(
         }
     }
     selection
+}
+
+fn record_of(content: &Content) -> Result<Record, String> {
+    let message = content.decode().map_err(|error| error.text().to_owned())?;
+    let mut record = Record::new(&message).map_err(|error| error.to_string())?;
+    record.partition_key = content.partition_key().map(Into::into);
+    record.time_to_live = content.time_to_live();
+    record.scheduled_at = content.scheduled_at();
+    Ok(record)
 }
 
 fn change(

@@ -93,7 +93,9 @@ impl Lexer<'_> {
                 }
                 Token::Parameter(name)
             }
-            c if c.is_ascii_digit() || (c == '.' && self.peek(1).is_some_and(|c| c.is_ascii_digit())) => {
+            c if c.is_ascii_digit()
+                || (c == '.' && self.peek(1).is_some_and(|c| c.is_ascii_digit())) =>
+            {
                 self.number(position)?
             }
             c if c.is_alphabetic() || c == '_' => Token::Word(self.take_while(is_name)),
@@ -137,7 +139,10 @@ impl Lexer<'_> {
         }
         if matches!(self.peek(0), Some('e' | 'E')) {
             let sign = matches!(self.peek(1), Some('+' | '-'));
-            if self.peek(1 + usize::from(sign)).is_some_and(|c| c.is_ascii_digit()) {
+            if self
+                .peek(1 + usize::from(sign))
+                .is_some_and(|c| c.is_ascii_digit())
+            {
                 whole = false;
                 digits.push('e');
                 self.at += 1;

@@ -256,8 +256,8 @@ impl<'a> Parser<'a> {
             }
             return Ok(not_if(negated, Expression::IsNull(Box::new(left))));
         }
-        let negated = self.is_keyword(0, "NOT")
-            && (self.is_keyword(1, "IN") || self.is_keyword(1, "LIKE"));
+        let negated =
+            self.is_keyword(0, "NOT") && (self.is_keyword(1, "IN") || self.is_keyword(1, "LIKE"));
         self.at += usize::from(negated);
         if self.eat_keyword("IN") {
             self.expect("(")?;

@@ -97,15 +97,21 @@ impl Record {
             "sessionid" => text(&p.group_id),
             "to" => text(&p.to),
             "partitionkey" => text(&self.partition_key),
-            "timetolive" => self.time_to_live.map(|ttl| {
-                Scalar::Ticks(i64::try_from(ttl.as_nanos() / 100).unwrap_or(i64::MAX))
-            }),
+            "timetolive" => self
+                .time_to_live
+                .map(|ttl| Scalar::Ticks(i64::try_from(ttl.as_nanos() / 100).unwrap_or(i64::MAX))),
             "scheduledenqueuetimeutc" => self.scheduled_at.map(Scalar::Timestamp),
             "enqueuedtimeutc" => self.enqueued_at.map(Scalar::Timestamp),
             "deliverycount" | "state" => Some(Scalar::Int(0)),
             // Known to the service, without a value when a message is on its way into a subscription.
-            "deadlettersource" | "enqueuedsequencenumber" | "expiresatutc" | "lockeduntilutc"
-            | "locktoken" | "sequencenumber" | "size" | "viapartitionkey" => None,
+            "deadlettersource"
+            | "enqueuedsequencenumber"
+            | "expiresatutc"
+            | "lockeduntilutc"
+            | "locktoken"
+            | "sequencenumber"
+            | "size"
+            | "viapartitionkey" => None,
             _ => return Err(no_such(name)),
         })
     }

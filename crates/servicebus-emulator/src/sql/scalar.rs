@@ -1,7 +1,7 @@
 use std::cmp::Ordering;
 
 use bytes::Bytes;
-use servicebus_amqp::types::{ByteString, Descriptor, Described, Symbol, Timestamp, Uuid, Value};
+use servicebus_amqp::types::{ByteString, Described, Descriptor, Symbol, Timestamp, Uuid, Value};
 
 use super::EvaluateError;
 

@@ -308,8 +308,7 @@ impl Content {
 
     /// The sender's time to live.
     pub(in crate::broker) fn time_to_live(&self) -> Option<Duration> {
-        self.ttl
-            .map(|millis| Duration::from_millis(millis.into()))
+        self.ttl.map(|millis| Duration::from_millis(millis.into()))
     }
 
     /// The bytes of properties and application properties.

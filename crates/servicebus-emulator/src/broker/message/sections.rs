@@ -11,7 +11,6 @@ pub(super) mod code {
     pub(in super::super) const PROPERTIES: u8 = 0x73;
     pub(in super::super) const APPLICATION_PROPERTIES: u8 = 0x74;
     pub(in super::super) const DATA: u8 = 0x75;
-    pub(in super::super) const FOOTER: u8 = 0x78;
 }
 
 /// Bytes that are no message, and where.
@@ -153,7 +152,10 @@ pub(super) fn binary(bytes: &[u8], value: &Range<usize>) -> Result<Range<usize>,
 }
 
 /// The text of a string or symbol; `None` for null.
-pub(super) fn text<'a>(bytes: &'a [u8], value: &Range<usize>) -> Result<Option<&'a str>, Malformed> {
+pub(super) fn text<'a>(
+    bytes: &'a [u8],
+    value: &Range<usize>,
+) -> Result<Option<&'a str>, Malformed> {
     let start = match byte(bytes, value.start)? {
         0x40 => return Ok(None),
         0xa1 | 0xa3 => value.start + 2,

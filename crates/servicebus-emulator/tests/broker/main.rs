@@ -1,0 +1,4 @@
+//! What the broker does, told by its commands and effects in virtual time.
+
+mod settlement;
+mod support;
