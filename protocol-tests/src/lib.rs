@@ -1,8 +1,10 @@
 //! What the tests of this package share: recorded bytes and their notation, scripted peers, foreign programs.
+#![forbid(unsafe_code)]
 
 pub mod captures;
 pub mod golden;
 pub mod notation;
+pub mod peers;
 
 /// The bytes that hexadecimal digits spell; white space between them is passed over.
 ///
