@@ -118,7 +118,7 @@ pub enum Credentials {
 /// Where serial numbers start.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default)]
-#[non_exhaustive]
+#[allow(clippy::exhaustive_structs, reason = "for tests only")]
 pub struct InitialIds {
     /// The first transfer-id of each session.
     pub next_outgoing_id: u32,

@@ -61,16 +61,18 @@ impl Session {
         settled: bool,
         state: Option<DeliveryState>,
     ) {
-        if let Some(pending) = self.dispositions.back_mut() {
-            if pending.role == role && pending.settled == settled && pending.state == state {
-                if id == pending.last + 1 {
-                    pending.last = id;
-                    return;
-                }
-                if id + 1 == pending.first {
-                    pending.first = id;
-                    return;
-                }
+        if let Some(pending) = self.dispositions.back_mut()
+            && pending.role == role
+            && pending.settled == settled
+            && pending.state == state
+        {
+            if id == pending.last + 1 {
+                pending.last = id;
+                return;
+            }
+            if id + 1 == pending.first {
+                pending.first = id;
+                return;
             }
         }
         self.dispositions.push_back(Pending {

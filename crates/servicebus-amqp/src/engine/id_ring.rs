@@ -67,10 +67,11 @@ impl IdRing {
 
     /// The lowest id of `first..=last`, and its slot.
     pub(super) fn find(&self, first: u64, last: u64) -> Option<(u64, u32)> {
-        if first < self.base && !self.old.is_empty() {
-            if let Some((&id, &slot)) = self.old.range(first..=last).next() {
-                return Some((id, slot));
-            }
+        if first < self.base
+            && !self.old.is_empty()
+            && let Some((&id, &slot)) = self.old.range(first..=last).next()
+        {
+            return Some((id, slot));
         }
         let from = first.max(self.base);
         let end = last.saturating_add(1).min(self.end());

@@ -486,10 +486,10 @@ impl Connection {
                         self.outgoing.remove(first);
                     }
                 }
-                if link.place == Place::Blocked {
-                    if let Some(session) = ids {
-                        session.blocked.retain(|other| *other != slot);
-                    }
+                if link.place == Place::Blocked
+                    && let Some(session) = ids
+                {
+                    session.blocked.retain(|other| *other != slot);
                 }
                 sender.queue = List::EMPTY;
             }
@@ -626,10 +626,10 @@ impl Connection {
 
     /// The peer's attach for a link that we detached before it came: its detach follows.
     fn on_late_attach(&mut self, slot: u32, attach: &Attach) {
-        if let Some(link) = self.links.get(slot) {
-            if let Some(session) = self.sessions.get_mut(link.session) {
-                session.abandoned.retain(|other| *other != slot);
-            }
+        if let Some(link) = self.links.get(slot)
+            && let Some(session) = self.sessions.get_mut(link.session)
+        {
+            session.abandoned.retain(|other| *other != slot);
         }
         self.map_peer_handle(slot, attach);
     }
@@ -750,11 +750,11 @@ impl Connection {
 
     /// Puts a link among those whose flow is due.
     pub(super) fn link_flow_due(&mut self, slot: u32) {
-        if let Some(link) = self.links.get_mut(slot) {
-            if !link.flow_due {
-                link.flow_due = true;
-                self.flows.push_back(slot);
-            }
+        if let Some(link) = self.links.get_mut(slot)
+            && !link.flow_due
+        {
+            link.flow_due = true;
+            self.flows.push_back(slot);
         }
     }
 

@@ -165,13 +165,14 @@ impl Receiver {
 
     /// The sender's flow: it may have moved the delivery-count on. `true`: this completes a drain.
     fn on_flow(&mut self, flow: &Flow) -> bool {
-        if let Some(count) = flow.delivery_count {
-            if serial::distance(self.delivery_count, count) > 0 && self.partial.is_none() {
-                self.delivery_count = count;
-                self.count_limit();
-                if serial::distance(self.highest_limit, count) > 0 {
-                    self.highest_limit = count;
-                }
+        if let Some(count) = flow.delivery_count
+            && serial::distance(self.delivery_count, count) > 0
+            && self.partial.is_none()
+        {
+            self.delivery_count = count;
+            self.count_limit();
+            if serial::distance(self.highest_limit, count) > 0 {
+                self.highest_limit = count;
             }
         }
         // Some senders state that nothing is left without moving the count.
@@ -265,10 +266,9 @@ impl Connection {
             end: End::Receiver(receiver),
             ..
         }) = self.links.get(slot)
+            && receiver.credit() > 0
         {
-            if receiver.credit() > 0 {
-                self.link_flow_due(slot);
-            }
+            self.link_flow_due(slot);
         }
     }
 

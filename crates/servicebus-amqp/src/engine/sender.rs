@@ -123,10 +123,10 @@ impl Connection {
                 limit: state.peer_max_message_size,
             });
         }
-        if let Some(tag) = &delivery.tag {
-            if tag.is_empty() || tag.len() > 32 {
-                return Err(RequestError::Tag { length: tag.len() });
-            }
+        if let Some(tag) = &delivery.tag
+            && (tag.is_empty() || tag.len() > 32)
+        {
+            return Err(RequestError::Tag { length: tag.len() });
         }
         if delivery.state.is_some() {
             let head = transfer_len(&Transfer {
@@ -329,15 +329,13 @@ impl Connection {
 
     /// Puts a link among those that can send, if it can.
     fn make_ready(&mut self, slot: u32) {
-        if let Some(link) = self.links.get_mut(slot) {
-            if let (End::Sender(sender), LinkState::Attached, Place::Nowhere) =
+        if let Some(link) = self.links.get_mut(slot)
+            && let (End::Sender(sender), LinkState::Attached, Place::Nowhere) =
                 (&link.end, link.state, link.place)
-            {
-                if sender.can_send() {
-                    link.place = Place::Ready;
-                    self.ready.push_back(slot);
-                }
-            }
+            && sender.can_send()
+        {
+            link.place = Place::Ready;
+            self.ready.push_back(slot);
         }
     }
 
@@ -453,10 +451,8 @@ impl Connection {
         let aborted = delivery.stage == Stage::Aborting;
         if aborted || delivery.settled {
             let (id, settled, context) = (delivery.id, delivery.settled, delivery.context);
-            if !settled {
-                if let Some(session) = self.sessions.get_mut(link.session) {
-                    session.unsettled_out.remove(id);
-                }
+            if !settled && let Some(session) = self.sessions.get_mut(link.session) {
+                session.unsettled_out.remove(id);
             }
             if !aborted {
                 self.events.push_back(Event::Outcome {

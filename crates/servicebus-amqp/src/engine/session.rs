@@ -480,11 +480,11 @@ impl Connection {
         session.on_peer_flow(flow, initial_outgoing_id);
         if session.peer_window > 0 {
             for link in std::mem::take(&mut session.blocked) {
-                if let Some(state) = self.links.get_mut(link) {
-                    if state.place == Place::Blocked {
-                        state.place = Place::Ready;
-                        self.ready.push_back(link);
-                    }
+                if let Some(state) = self.links.get_mut(link)
+                    && state.place == Place::Blocked
+                {
+                    state.place = Place::Ready;
+                    self.ready.push_back(link);
                 }
             }
         }
@@ -508,11 +508,11 @@ impl Connection {
 
     /// Puts a session among those with a flow or dispositions to send.
     pub(super) fn mark_dirty(&mut self, slot: u32) {
-        if let Some(session) = self.sessions.get_mut(slot) {
-            if !session.dirty {
-                session.dirty = true;
-                self.dirty.push_back(slot);
-            }
+        if let Some(session) = self.sessions.get_mut(slot)
+            && !session.dirty
+        {
+            session.dirty = true;
+            self.dirty.push_back(slot);
         }
     }
 

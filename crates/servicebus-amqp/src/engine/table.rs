@@ -29,11 +29,11 @@ impl OwnNumbers {
     }
 
     pub(super) fn release(&mut self, number: u32) {
-        if let Some(slot) = self.slots.get_mut(number as usize) {
-            if *slot != NONE {
-                *slot = NONE;
-                self.free.push(Reverse(number));
-            }
+        if let Some(slot) = self.slots.get_mut(number as usize)
+            && *slot != NONE
+        {
+            *slot = NONE;
+            self.free.push(Reverse(number));
         }
         if self.free.len() == self.slots.len() {
             *self = Self::default();

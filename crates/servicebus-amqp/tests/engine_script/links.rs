@@ -1,0 +1,619 @@
+use bytes::Bytes;
+use servicebus_amqp::engine::{
+    Config, ConnectionError, CreditMode, DetachMode, Event, InitialIds, LinkError,
+    OutgoingDelivery, RequestError, SessionError, SessionOptions, Settle,
+};
+use servicebus_amqp::types::{
+    DeliveryState, Detach, Disposition, End, Performative, Role, TargetArchetype, condition,
+};
+
+use crate::peer::{CHANNEL, Peer, attach, begin, credit, error, open, options, transfer};
+
+fn handle(frame: &Performative) -> u32 {
+    match frame {
+        Performative::Attach(attach) => attach.handle,
+        other => panic!("not an attach: {other:?}"),
+    }
+}
+
+#[test]
+fn b22_no_handle_above_the_peers_handle_max() {
+    let mut peer = Peer::of_client();
+    let mut answer = begin();
+    answer.handle_max = 7;
+    let session = peer.session(answer);
+    for n in 0..20 {
+        let link = peer
+            .engine
+            .attach(session, format!("{n}").into(), Role::Sender, options());
+        match link {
+            Ok(_) => assert_eq!(handle(&peer.frame()), n),
+            Err(error) => {
+                assert_eq!(error, RequestError::HandleMax { handle_max: 7 });
+                assert!(n > 7);
+            }
+        }
+    }
+    peer.silent();
+}
+
+#[test]
+fn b22_links_asked_for_before_the_limit_is_known() {
+    let mut peer = Peer::of_client();
+    let session = peer.engine.begin(SessionOptions::default()).unwrap();
+    for n in 0..4 {
+        peer.engine
+            .attach(session, format!("{n}").into(), Role::Sender, options())
+            .unwrap();
+    }
+    assert!(matches!(peer.frame(), Performative::Begin(_)));
+    assert_eq!(handle(&peer.frame()), 0);
+    peer.silent();
+    let mut answer = begin();
+    answer.handle_max = 1;
+    peer.send(CHANNEL, Performative::Begin(Box::new(answer)));
+    assert!(matches!(peer.event(), Event::SessionBegun { .. }));
+    for _ in 2..4 {
+        assert!(matches!(
+            peer.event(),
+            Event::LinkDetached {
+                error: LinkError::HandleMax { handle_max: 1 },
+                ..
+            }
+        ));
+    }
+    assert_eq!(handle(&peer.frame()), 1);
+    peer.silent();
+    peer.quiet();
+}
+
+#[test]
+fn b22_a_channel_max_of_0() {
+    let mut open = open();
+    open.channel_max = 0;
+    let mut peer = Peer::of_client_with(Config::new("client"), open);
+    let session = peer.session(begin());
+    assert_eq!(
+        peer.engine.begin(SessionOptions::default()),
+        Err(RequestError::ChannelMax { channel_max: 0 })
+    );
+    peer.link(session, Role::Sender, 0, options());
+}
+
+#[test]
+fn b22_handles_are_used_again_lowest_first() {
+    let mut peer = Peer::of_client();
+    let session = peer.session(begin());
+    let links: Vec<_> = (0..4)
+        .map(|n| peer.link(session, Role::Sender, n, options()))
+        .collect();
+    for n in [2_u32, 1] {
+        peer.engine
+            .detach(links[n as usize], DetachMode::Close, None)
+            .unwrap();
+        assert_eq!(peer.sent_detach().handle, n);
+        peer.detach(n, None);
+        assert!(matches!(peer.event(), Event::LinkDetached { .. }));
+    }
+    for expected in [1, 2, 4] {
+        peer.engine
+            .attach(
+                session,
+                format!("again-{expected}").into(),
+                Role::Sender,
+                options(),
+            )
+            .unwrap();
+        assert_eq!(handle(&peer.frame()), expected);
+    }
+}
+
+/// What the peer does with attempts to attach that come to nothing.
+#[derive(Clone, Copy, Debug)]
+enum Refusal {
+    AttachAndDetach,
+    NullSourceAndDetach,
+    NoAnswerToTheAttach,
+    NoAnswerAtAll,
+}
+
+#[test]
+fn b23_attaches_that_fail_leave_no_handle() {
+    for refusal in [
+        Refusal::AttachAndDetach,
+        Refusal::NullSourceAndDetach,
+        Refusal::NoAnswerToTheAttach,
+        Refusal::NoAnswerAtAll,
+    ] {
+        let mut peer = Peer::of_client();
+        let session = peer.session(begin());
+        let mut highest = 0;
+        for n in 0..5_500 {
+            let name = format!("{n}");
+            let link = peer
+                .engine
+                .attach(session, name.clone().into(), Role::Receiver, options())
+                .unwrap();
+            highest = highest.max(handle(&peer.frame()));
+            let mut answer = attach(&name, 0, Role::Sender);
+            match refusal {
+                Refusal::AttachAndDetach => {
+                    peer.send(CHANNEL, Performative::Attach(answer));
+                    peer.detach(0, Some(error("com.microsoft:timeout")));
+                    assert!(matches!(peer.event(), Event::Attached { .. }));
+                }
+                Refusal::NullSourceAndDetach => {
+                    answer.source = None;
+                    peer.send(CHANNEL, Performative::Attach(answer));
+                    peer.detach(0, Some(error("com.microsoft:timeout")));
+                }
+                Refusal::NoAnswerToTheAttach => {
+                    peer.engine.detach(link, DetachMode::Close, None).unwrap();
+                    peer.send(CHANNEL, Performative::Attach(answer));
+                    peer.detach(0, None);
+                }
+                Refusal::NoAnswerAtAll => {
+                    peer.engine.detach(link, DetachMode::Close, None).unwrap();
+                }
+            }
+            peer.sent_detach();
+            if !matches!(refusal, Refusal::NoAnswerAtAll) {
+                assert!(matches!(peer.event(), Event::LinkDetached { .. }));
+                peer.quiet();
+            }
+            while peer.engine.poll_event().is_some() {}
+        }
+        let most = match refusal {
+            Refusal::NoAnswerAtAll => 17,
+            _ => 1,
+        };
+        assert!(highest <= most, "{refusal:?}: handle {highest}");
+    }
+}
+
+#[test]
+fn b44_late_frames_for_a_detached_link_are_dropped() {
+    let mut peer = Peer::of_client();
+    let session = peer.session(begin());
+    let mut receiving = options();
+    receiving.credit = CreditMode::Exact(10);
+    let link = peer.link(session, Role::Receiver, 0, receiving);
+    let other = peer.link(session, Role::Sender, 1, options());
+    peer.frames();
+    peer.engine.detach(link, DetachMode::Close, None).unwrap();
+    assert!(peer.sent_detach().closed);
+    peer.transfer(&transfer(0, 0), b"late");
+    peer.transfer(&transfer(0, 1), b"late");
+    let mut flow = credit(0, 2, 8);
+    flow.echo = true;
+    peer.flow(flow);
+    peer.disposition(Disposition {
+        role: Role::Sender,
+        first: 0,
+        last: Some(1),
+        settled: true,
+        state: Some(DeliveryState::RELEASED),
+        batchable: false,
+    });
+    peer.quiet();
+    peer.silent();
+    peer.detach(0, None);
+    assert!(matches!(
+        peer.event(),
+        Event::LinkDetached {
+            error: LinkError::DetachedLocally,
+            ..
+        }
+    ));
+    // The other link lives.
+    peer.flow(credit(1, 0, 1));
+    assert!(matches!(peer.event(), Event::Credit { link, credit: 1 } if link == other));
+}
+
+#[test]
+fn b44_a_disposition_for_an_unknown_delivery_is_ignored() {
+    let mut peer = Peer::of_client();
+    peer.session(begin());
+    for role in [Role::Sender, Role::Receiver] {
+        peer.disposition(Disposition {
+            role,
+            first: 17,
+            last: None,
+            settled: true,
+            state: Some(DeliveryState::ACCEPTED),
+            batchable: false,
+        });
+    }
+    peer.quiet();
+    peer.silent();
+}
+
+#[test]
+fn b44_a_transfer_on_a_handle_that_was_never_attached_ends_the_session() {
+    let mut peer = Peer::of_client();
+    peer.session(begin());
+    peer.transfer(&transfer(9, 0), b"m");
+    let Event::SessionEnded {
+        error: SessionError::Protocol(error),
+        ..
+    } = peer.event()
+    else {
+        panic!("not ended");
+    };
+    assert_eq!(error.condition, condition::UNATTACHED_HANDLE);
+    let Performative::End(end) = peer.frame() else {
+        panic!("no end");
+    };
+    assert_eq!(end.error.unwrap().condition, condition::UNATTACHED_HANDLE);
+    // The connection lives, and the peer's end is no second event.
+    peer.end();
+    peer.quiet();
+    peer.session(begin());
+}
+
+#[test]
+fn b45_a_refusal_in_two_steps_is_one_event() {
+    for (role, condition) in [
+        (Role::Sender, "amqp:not-found"),
+        (Role::Receiver, "amqp:unauthorized-access"),
+    ] {
+        let mut peer = Peer::of_client();
+        let session = peer.session(begin());
+        peer.engine
+            .attach(session, "link".into(), role, options())
+            .unwrap();
+        peer.frame();
+        let mut answer = attach("link", 5, role.opposite());
+        match role {
+            Role::Sender => answer.target = None::<TargetArchetype>,
+            Role::Receiver => answer.source = None,
+        }
+        peer.send(CHANNEL, Performative::Attach(answer));
+        peer.quiet();
+        peer.detach(5, Some(error(condition)));
+        let Event::LinkDetached {
+            error:
+                LinkError::DetachedByPeer {
+                    closed: true,
+                    error: Some(error),
+                },
+            ..
+        } = peer.event()
+        else {
+            panic!("not detached");
+        };
+        assert_eq!(error.condition, condition);
+        assert_eq!(error.description.unwrap(), "for a test");
+        peer.quiet();
+        let detach = peer.sent_detach();
+        assert!(detach.closed && detach.handle == 0 && detach.error.is_none());
+        peer.silent();
+        // Handle 0 is free again.
+        peer.engine
+            .attach(session, "next".into(), role, options())
+            .unwrap();
+        assert_eq!(handle(&peer.frame()), 0);
+    }
+}
+
+#[test]
+fn b45_the_detach_of_a_refusal_never_comes() {
+    let mut peer = Peer::of_client();
+    let session = peer.session(begin());
+    let link = peer
+        .engine
+        .attach(session, "link".into(), Role::Sender, options())
+        .unwrap();
+    peer.frame();
+    let mut answer = attach("link", 5, Role::Receiver);
+    answer.target = None;
+    peer.send(CHANNEL, Performative::Attach(answer));
+    peer.engine.detach(link, DetachMode::Close, None).unwrap();
+    peer.sent_detach();
+    assert_eq!(
+        peer.engine.detach(link, DetachMode::Close, None),
+        Err(RequestError::Stale)
+    );
+    peer.detach(5, None);
+    assert!(matches!(peer.event(), Event::LinkDetached { .. }));
+}
+
+#[test]
+fn b46_an_attach_that_is_given_up() {
+    let mut peer = Peer::of_client();
+    let session = peer.session(begin());
+    let link = peer
+        .engine
+        .attach(session, "link".into(), Role::Sender, options())
+        .unwrap();
+    peer.frame();
+    peer.engine.detach(link, DetachMode::Close, None).unwrap();
+    peer.sent_detach();
+    assert_eq!(
+        peer.engine
+            .attach(session, "link".into(), Role::Sender, options()),
+        Err(RequestError::NameInUse)
+    );
+    // The answer was on its way.
+    peer.send(
+        CHANNEL,
+        Performative::Attach(attach("link", 2, Role::Receiver)),
+    );
+    peer.quiet();
+    peer.detach(2, None);
+    assert!(matches!(
+        peer.event(),
+        Event::LinkDetached {
+            error: LinkError::DetachedLocally,
+            ..
+        }
+    ));
+    peer.silent();
+    peer.engine
+        .attach(session, "link".into(), Role::Sender, options())
+        .unwrap();
+}
+
+#[test]
+fn b46_a_detach_without_a_reason() {
+    let mut peer = Peer::of_client();
+    let session = peer.session(begin());
+    let link = peer.link(session, Role::Sender, 0, options());
+    peer.engine
+        .send(link, OutgoingDelivery::new(Bytes::from_static(b"m")), 0)
+        .unwrap();
+    peer.detach(0, None);
+    assert!(matches!(
+        peer.event(),
+        Event::LinkDetached {
+            error: LinkError::DetachedByPeer {
+                closed: true,
+                error: None
+            },
+            ..
+        }
+    ));
+    // The event covers the delivery that waited.
+    peer.quiet();
+    assert_eq!(peer.engine.link(link), Err(RequestError::Stale));
+}
+
+#[test]
+fn a_link_that_the_peer_attaches_again_is_stolen() {
+    let mut peer = Peer::of_listener();
+    peer.send(
+        CHANNEL,
+        Performative::Begin(Box::new(servicebus_amqp::types::Begin {
+            remote_channel: None,
+            ..begin()
+        })),
+    );
+    assert!(matches!(peer.event(), Event::SessionRequested { .. }));
+    peer.frame();
+    let first = peer.request(Role::Sender, 0, options());
+    peer.send(
+        CHANNEL,
+        Performative::Attach(attach("link-0", 1, Role::Sender)),
+    );
+    let Event::LinkDetached {
+        link,
+        error: LinkError::Stolen,
+    } = peer.event()
+    else {
+        panic!("not stolen");
+    };
+    assert_eq!(link, first);
+    let detach = peer.sent_detach();
+    assert_eq!(detach.error.unwrap().condition, condition::STOLEN);
+    assert!(matches!(peer.event(), Event::AttachRequested { .. }));
+    peer.detach(0, None);
+    peer.quiet();
+}
+
+#[test]
+fn refusing_an_attach_takes_two_steps() {
+    let mut peer = Peer::of_listener();
+    peer.send(
+        CHANNEL,
+        Performative::Begin(Box::new(servicebus_amqp::types::Begin {
+            remote_channel: None,
+            ..begin()
+        })),
+    );
+    assert!(matches!(peer.event(), Event::SessionRequested { .. }));
+    peer.frame();
+    peer.send(
+        CHANNEL,
+        Performative::Attach(attach("link", 4, Role::Receiver)),
+    );
+    let Event::AttachRequested { link, .. } = peer.event() else {
+        panic!("no request");
+    };
+    peer.engine
+        .refuse_attach(link, error("amqp:not-found"))
+        .unwrap();
+    let Performative::Attach(answer) = peer.frame() else {
+        panic!("no attach");
+    };
+    assert!(answer.source.is_none() && answer.role == Role::Sender);
+    let detach = peer.sent_detach();
+    assert!(detach.closed);
+    assert_eq!(detach.error.unwrap().condition, "amqp:not-found");
+    assert_eq!(
+        peer.engine.accept_attach(link, options()),
+        Err(RequestError::Stale)
+    );
+    peer.detach(4, None);
+    peer.quiet();
+    peer.silent();
+}
+
+#[test]
+fn a_peer_that_takes_its_request_back() {
+    let mut peer = Peer::of_listener();
+    peer.send(
+        CHANNEL,
+        Performative::Begin(Box::new(servicebus_amqp::types::Begin {
+            remote_channel: None,
+            ..begin()
+        })),
+    );
+    assert!(matches!(peer.event(), Event::SessionRequested { .. }));
+    peer.frame();
+    peer.send(
+        CHANNEL,
+        Performative::Attach(attach("link", 4, Role::Receiver)),
+    );
+    assert!(matches!(peer.event(), Event::AttachRequested { .. }));
+    peer.detach(4, None);
+    assert!(matches!(peer.event(), Event::LinkDetached { .. }));
+    assert!(matches!(peer.frame(), Performative::Attach(_)));
+    peer.sent_detach();
+    peer.silent();
+}
+
+#[test]
+fn an_end_is_answered_and_covers_the_links() {
+    let mut peer = Peer::of_client();
+    let session = peer.session(begin());
+    let link = peer.link(session, Role::Sender, 0, options());
+    peer.send(
+        CHANNEL,
+        Performative::End(End {
+            error: Some(Box::new(error("amqp:internal-error"))),
+        }),
+    );
+    let Event::SessionEnded {
+        error: SessionError::EndedByPeer(Some(error)),
+        ..
+    } = peer.event()
+    else {
+        panic!("not ended");
+    };
+    assert_eq!(error.condition, "amqp:internal-error");
+    assert!(matches!(peer.frame(), Performative::End(_)));
+    peer.quiet();
+    peer.silent();
+    assert_eq!(peer.engine.link(link), Err(RequestError::Stale));
+    assert_eq!(peer.engine.end(session, None), Err(RequestError::Stale));
+    // A frame on the channel is now one on a channel without a session.
+    peer.flow(credit(0, 0, 1));
+    assert!(matches!(
+        peer.event(),
+        Event::Closed(ConnectionError::Protocol(_))
+    ));
+}
+
+#[test]
+fn ends_and_detaches_that_cross() {
+    let mut peer = Peer::of_client();
+    let session = peer.session(begin());
+    let link = peer.link(session, Role::Sender, 0, options());
+    peer.engine.detach(link, DetachMode::Close, None).unwrap();
+    peer.detach(0, None);
+    assert!(matches!(peer.event(), Event::LinkDetached { .. }));
+    peer.sent_detach();
+    peer.engine.end(session, None).unwrap();
+    // Frames that the peer sent before it saw our end.
+    peer.transfer(&transfer(77, 0), b"m");
+    peer.send(CHANNEL, Performative::Attach(attach("x", 1, Role::Sender)));
+    peer.send(
+        CHANNEL,
+        Performative::Detach(Detach {
+            handle: 50,
+            closed: true,
+            error: None,
+        }),
+    );
+    peer.quiet();
+    peer.end();
+    assert!(matches!(
+        peer.event(),
+        Event::SessionEnded {
+            error: SessionError::EndedLocally,
+            ..
+        }
+    ));
+    assert!(matches!(peer.frame(), Performative::End(_)));
+    peer.silent();
+}
+
+#[test]
+fn an_end_before_the_begin_is_answered() {
+    let mut peer = Peer::of_client();
+    let session = peer.engine.begin(SessionOptions::default()).unwrap();
+    peer.engine.end(session, None).unwrap();
+    assert_eq!(peer.frames().len(), 2);
+    peer.send(CHANNEL, Performative::Begin(Box::new(begin())));
+    peer.quiet();
+    peer.end();
+    assert!(matches!(peer.event(), Event::SessionEnded { .. }));
+    peer.silent();
+}
+
+#[test]
+fn settlements_are_written_before_the_detach_that_follows_them() {
+    let mut peer = Peer::of_client();
+    let session = peer.session(begin());
+    let mut receiving = options();
+    receiving.credit = CreditMode::Exact(1);
+    let link = peer.link(session, Role::Receiver, 0, receiving);
+    peer.frames();
+    peer.transfer(&transfer(0, 0), b"m");
+    let Event::Delivery(delivery) = peer.event() else {
+        panic!("no delivery");
+    };
+    peer.engine
+        .settle(delivery.delivery, DeliveryState::ACCEPTED, Settle::First)
+        .unwrap();
+    peer.engine.detach(link, DetachMode::Close, None).unwrap();
+    assert!(peer.sent_disposition().settled);
+    peer.sent_detach();
+}
+
+#[test]
+fn a_handle_in_use_ends_the_session() {
+    let mut peer = Peer::of_client();
+    let session = peer.session(begin());
+    peer.link(session, Role::Sender, 0, options());
+    peer.send(
+        CHANNEL,
+        Performative::Attach(attach("other", 0, Role::Sender)),
+    );
+    let Event::SessionEnded {
+        error: SessionError::Protocol(error),
+        ..
+    } = peer.event()
+    else {
+        panic!("not ended");
+    };
+    assert_eq!(error.condition, condition::HANDLE_IN_USE);
+}
+
+#[test]
+fn ids_may_start_anywhere() {
+    let mut config = Config::new("client");
+    config.initial_ids = InitialIds {
+        next_outgoing_id: u32::MAX,
+        delivery_id: u32::MAX,
+    };
+    let mut peer = Peer::of_client_with(config, open());
+    let session = peer.engine.begin(SessionOptions::default()).unwrap();
+    let Performative::Begin(ours) = peer.frame() else {
+        panic!("no begin");
+    };
+    assert_eq!(ours.next_outgoing_id, u32::MAX);
+    peer.send(CHANNEL, Performative::Begin(Box::new(begin())));
+    assert!(matches!(peer.event(), Event::SessionBegun { .. }));
+    let link = peer.link(session, Role::Sender, 0, options());
+    peer.flow(servicebus_amqp::types::Flow {
+        next_incoming_id: None,
+        ..credit(0, 0, 3)
+    });
+    for expected in [u32::MAX, 0, 1] {
+        peer.engine
+            .send(link, OutgoingDelivery::new(Bytes::from_static(b"m")), 0)
+            .unwrap();
+        assert_eq!(peer.sent_transfer().0.delivery_id, Some(expected));
+    }
+}
