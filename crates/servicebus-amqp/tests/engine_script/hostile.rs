@@ -255,8 +255,8 @@ fn incomplete_deliveries_have_a_budget() {
         let mut options = options();
         options.credit = CreditMode::Exact(10);
         peer.request(Role::Sender, handle, options);
+        peer.frames();
     }
-    peer.frames();
     for (handle, id) in [(0, 0), (1, 1)] {
         peer.transfer(
             &Transfer {

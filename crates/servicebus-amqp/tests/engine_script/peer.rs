@@ -105,14 +105,9 @@ impl Peer {
         let Event::AttachRequested { link, attach, .. } = self.event() else {
             panic!("no request");
         };
-        let options = LinkOptions {
-            ..{
-                let mut all = options;
-                all.source = attach.source;
-                all.target = attach.target;
-                all
-            }
-        };
+        let mut options = options;
+        options.source = attach.source;
+        options.target = attach.target;
         self.engine.accept_attach(link, options).unwrap();
         assert!(matches!(self.frame(), Performative::Attach(_)));
         link

@@ -334,6 +334,7 @@ fn b39_one_held_delivery_starves_nobody() {
     let mut options = options();
     options.credit = CreditMode::Window(100);
     let other = peer.link(session, Role::Receiver, 1, options);
+    peer.frames();
     peer.transfer(&transfer(0, 0), b"held");
     let Event::Delivery(held) = peer.event() else {
         panic!("no delivery");
