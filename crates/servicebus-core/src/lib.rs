@@ -29,6 +29,8 @@ pub mod rules;
 pub mod session;
 mod setters;
 pub mod settlement;
+#[cfg(test)]
+mod testing;
 mod time;
 pub mod transaction;
 

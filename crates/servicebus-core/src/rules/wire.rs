@@ -53,7 +53,7 @@ pub(crate) fn description(rule: &Rule) -> Map {
     if let Some(sql) = &rule.action {
         map.insert("sql-rule-action", expression(sql));
     }
-    map.with("rule-name", rule.name.as_str())
+    map
 }
 
 fn correlation(filter: &CorrelationFilter) -> Map {
