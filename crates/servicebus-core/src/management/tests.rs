@@ -378,7 +378,7 @@ fn b63_deferred_messages_carry_their_own_token() {
             .session("s")
             .read(answer(200, Body::Value(body(entry).into())))
     };
-    let messages = read(ReceiveMode::PeekLock, entry.clone()).unwrap();
+    let messages = read(ReceiveMode::PeekLock, entry).unwrap();
     assert_eq!(messages.len(), 1);
     assert_eq!(
         messages[0].lock_token(),

@@ -164,18 +164,15 @@ impl ReceivedMessage {
     /// How long the message lives from when it was enqueued; exact also past 49.7 days. `None` when it has no end.
     pub fn time_to_live(&self) -> Option<Duration> {
         let ttl = self.amqp.header.as_ref()?.ttl?;
-        if ttl == u32::MAX {
-            let properties = self.properties()?;
-            let span = properties
-                .absolute_expiry_time
-                .zip(properties.creation_time)
-                .and_then(|(end, start)| end.as_millis().checked_sub(start.as_millis()))
-                .and_then(|millis| u64::try_from(millis).ok());
-            if let Some(millis) = span {
-                return Some(Duration::from_millis(millis.max(ttl.into())));
-            }
-        }
-        Some(Duration::from_millis(ttl.into()))
+        // The most that the header can say: creation and expiry may say more.
+        let span = self
+            .properties()
+            .filter(|_| ttl == u32::MAX)
+            .and_then(|p| p.absolute_expiry_time.zip(p.creation_time))
+            .and_then(|(end, start)| end.as_millis().checked_sub(start.as_millis()))
+            .and_then(|millis| u64::try_from(millis).ok());
+        let millis = u64::from(ttl).max(span.unwrap_or_default());
+        Some(Duration::from_millis(millis))
     }
 
     /// When the message expires. `None` when it does not, or past what the platform's clock can show.
