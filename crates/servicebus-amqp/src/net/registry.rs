@@ -34,7 +34,7 @@ struct LinkEntry {
 #[derive(Debug)]
 pub(super) struct RequestedLink {
     pub(super) key: LinkKey,
-    pub(super) attach: Box<Attach>,
+    pub(super) attach: Arc<Attach>,
 }
 
 impl Registry {
@@ -166,7 +166,7 @@ impl Application for Registry {
             }
             Event::Attached { link, attach } => {
                 if let Some(entry) = self.links.get(link.slot(), link) {
-                    entry.link.attached(attach);
+                    entry.link.attached(Arc::from(attach));
                 }
             }
             Event::AttachRequested {
@@ -175,7 +175,10 @@ impl Application for Registry {
                 attach,
             } => {
                 if let Some(session) = self.sessions.get(session.slot(), session) {
-                    session.push_request(RequestedLink { key: link, attach });
+                    session.push_request(RequestedLink {
+                        key: link,
+                        attach: Arc::from(attach),
+                    });
                 }
             }
             Event::LinkDetached { link, error } => self.on_link_detached(link, error),

@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytestring::ByteString;
@@ -11,7 +11,7 @@ use super::connection::{Connection, wait};
 use super::link::{Link, LinkShared, ReceiverLink, SenderLink};
 use super::registry::RequestedLink;
 use crate::engine::{CreditMode, LinkError, LinkOptions, SessionError, SessionKey};
-use crate::types::{AmqpError, Attach, Role};
+use crate::types::{AmqpError, Attach, Role, condition};
 
 /// A session (AMQP 1.0 §2.5): a handle that can be cloned.
 ///
@@ -138,7 +138,8 @@ impl Session {
         let take = || match shared.requested().pop_front() {
             Some(requested) => Some(Ok(IncomingLink {
                 session: self.clone(),
-                requested: Some(requested),
+                requested,
+                answered: false,
             })),
             None => self.error().cloned().map(Err),
         };
@@ -207,7 +208,7 @@ impl SessionShared {
         self.notify.notify_waiters();
     }
 
-    fn requested(&self) -> std::sync::MutexGuard<'_, VecDeque<RequestedLink>> {
+    fn requested(&self) -> MutexGuard<'_, VecDeque<RequestedLink>> {
         self.requested
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -226,7 +227,8 @@ impl fmt::Debug for Session {
 #[derive(Debug)]
 pub struct IncomingLink {
     session: Session,
-    requested: Option<RequestedLink>,
+    requested: RequestedLink,
+    answered: bool,
 }
 
 /// A link that was accepted, by the end that is ours.
@@ -241,8 +243,8 @@ pub enum AcceptedLink {
 
 impl IncomingLink {
     /// The peer's attach. Its role is the peer's.
-    pub fn attach(&self) -> Option<&Attach> {
-        self.requested.as_ref().map(|requested| &*requested.attach)
+    pub fn attach(&self) -> &Attach {
+        &self.requested.attach
     }
 
     /// Accepts the link; it is usable at once. [`LinkOptions::answer`] makes the plain answer to an attach.
@@ -251,23 +253,21 @@ impl IncomingLink {
     ///
     /// [`LinkError`] when the peer has gone meanwhile, or the attach cannot be made.
     pub fn accept(mut self, options: LinkOptions) -> Result<AcceptedLink, LinkError> {
-        let Some(RequestedLink { key, attach }) = self.requested.take() else {
-            return Err(LinkError::DetachedLocally);
-        };
+        self.answered = true;
         let shared = Arc::new(LinkShared::new(options.credit));
-        let session = self.session.clone();
-        session
+        let key = self.requested.key;
+        self.session
             .inner
             .connection
             .endpoint()
             .with(|connection, registry, _| {
                 connection.accept_attach(key, options)?;
-                registry.add_link(key, session.inner.key, Arc::clone(&shared));
+                registry.add_link(key, self.session.inner.key, Arc::clone(&shared));
                 Ok::<_, LinkError>(())
             })?;
-        let role = attach.role;
-        shared.attached(attach);
-        let link = Link::new(session.clone(), key, shared);
+        let role = self.attach().role;
+        shared.attached(Arc::clone(&self.requested.attach));
+        let link = Link::new(self.session.clone(), key, shared);
         Ok(match role {
             Role::Sender => AcceptedLink::Receiver(ReceiverLink::new(link)),
             Role::Receiver => AcceptedLink::Sender(SenderLink::new(link)),
@@ -280,14 +280,14 @@ impl IncomingLink {
     }
 
     fn start_refuse(&mut self, error: AmqpError) {
-        if let Some(requested) = self.requested.take() {
+        if !std::mem::replace(&mut self.answered, true) {
             // The key is stale when the peer has detached meanwhile.
             let _ = self
                 .session
                 .inner
                 .connection
                 .endpoint()
-                .with(|connection, _, _| connection.refuse_attach(requested.key, error));
+                .with(|connection, _, _| connection.refuse_attach(self.requested.key, error));
         }
     }
 }
@@ -295,7 +295,7 @@ impl IncomingLink {
 impl Drop for IncomingLink {
     fn drop(&mut self) {
         self.start_refuse(AmqpError::new(
-            crate::types::condition::NOT_ALLOWED,
+            condition::NOT_ALLOWED,
             "the link was not accepted",
         ));
     }

@@ -29,7 +29,7 @@ pub(in crate::net) struct Link {
 #[derive(Debug)]
 pub(in crate::net) struct LinkShared {
     pub(super) notify: Notify,
-    attach: OnceLock<Box<Attach>>,
+    attach: OnceLock<Arc<Attach>>,
     ended: OnceLock<LinkError>,
     /// Sender: one for each delivery that may still be queued.
     pub(in crate::net) permits: Semaphore,
@@ -57,7 +57,7 @@ impl LinkShared {
         }
     }
 
-    pub(in crate::net) fn attached(&self, attach: Box<Attach>) {
+    pub(in crate::net) fn attached(&self, attach: Arc<Attach>) {
         let _ = self.attach.set(attach);
         self.notify.notify_waiters();
     }

@@ -1,0 +1,148 @@
+use std::time::Duration;
+
+use servicebus_amqp::engine::{
+    Config, ConnectionError, CreditMode, LinkError, SessionError, SessionOptions, Side,
+};
+use servicebus_amqp::net::{Connection, DeliveryError};
+use servicebus_amqp::types::{AmqpError, condition};
+use tokio::io::AsyncReadExt as _;
+use tokio::time::timeout;
+
+use crate::pair::{LIMIT, connections, exchange, link, message, sessions};
+
+#[tokio::test]
+async fn closing_twice_gives_the_same_end() {
+    let (client, listener) = connections();
+    exchange(&client, &listener).await;
+    assert!(matches!(
+        client.close().await,
+        ConnectionError::ClosedLocally
+    ));
+    assert!(matches!(
+        client.close().await,
+        ConnectionError::ClosedLocally
+    ));
+    assert!(matches!(
+        listener.closed().await,
+        ConnectionError::ClosedByPeer(None)
+    ));
+    let error = client.begin(SessionOptions::default()).await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            SessionError::Connection(ConnectionError::ClosedLocally)
+        ),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn the_peer_is_told_why() {
+    let (client, listener) = connections();
+    client.opened().await.unwrap();
+    listener
+        .close_with(AmqpError::new(condition::CONNECTION_FORCED, "maintenance"))
+        .await;
+    let ConnectionError::ClosedByPeer(Some(error)) = client.closed().await else {
+        panic!("no reason")
+    };
+    assert_eq!(error.condition, condition::CONNECTION_FORCED);
+    assert_eq!(error.description.as_deref(), Some("maintenance"));
+}
+
+/// Case B27: a peer that has stopped answering does not hold up a close.
+#[tokio::test(start_paused = true)]
+async fn b27_closing_is_bounded_when_the_peer_is_silent() {
+    let (near, mut far) = tokio::io::duplex(1024 * 1024);
+    let client = Connection::over(near, Side::Client, Config::new("client"));
+    let mut header = [0; 8];
+    far.read_exact(&mut header).await.unwrap();
+    let before = tokio::time::Instant::now();
+    client.close().await;
+    assert!(
+        before.elapsed() <= Duration::from_secs(5),
+        "{:?}",
+        before.elapsed()
+    );
+}
+
+/// Case B122: a connection whose handles are gone is closed, and not just dropped.
+#[tokio::test]
+async fn b122_dropping_all_handles_closes_in_the_background() {
+    let (client, listener) = connections();
+    let (ours, theirs) = sessions(&client, &listener).await;
+    let (sender, receiver) = link(&ours, &theirs, CreditMode::Exact(1)).await;
+    drop(sender);
+    let error = timeout(LIMIT, receiver.ended()).await.unwrap();
+    assert!(
+        matches!(
+            error,
+            LinkError::DetachedByPeer {
+                closed: true,
+                error: None
+            }
+        ),
+        "{error}"
+    );
+    drop(ours);
+    let error = timeout(LIMIT, theirs.accept()).await.unwrap().unwrap_err();
+    assert!(matches!(error, SessionError::EndedByPeer(None)), "{error}");
+    drop(client);
+    let error = timeout(LIMIT, listener.closed()).await.unwrap();
+    assert!(
+        matches!(error, ConnectionError::ClosedByPeer(None)),
+        "{error}"
+    );
+}
+
+/// What was not transferred may be sent again elsewhere; what was must not be without care.
+#[tokio::test]
+async fn the_end_of_a_link_tells_unsent_from_uncertain() {
+    let (client, listener) = connections();
+    let (ours, theirs) = sessions(&client, &listener).await;
+    let (sender, receiver) = link(&ours, &theirs, CreditMode::Exact(1)).await;
+    let transferred = sender.queue(message("a")).await.unwrap();
+    let waiting = sender.queue(message("b")).await.unwrap();
+    receiver.recv().await.unwrap();
+    theirs
+        .end(Some(AmqpError::new(condition::INTERNAL_ERROR, "oops")))
+        .await;
+    let error = transferred.await.unwrap_err();
+    assert!(matches!(error, DeliveryError::Uncertain(_)), "{error}");
+    let error = waiting.await.unwrap_err();
+    assert!(matches!(error, DeliveryError::NotTransferred(_)), "{error}");
+    let error = sender.send(message("c")).await.unwrap_err();
+    assert!(matches!(error, DeliveryError::NotTransferred(_)), "{error}");
+}
+
+#[tokio::test]
+async fn a_broken_stream_ends_all_that_is_on_it() {
+    let (near, far) = tokio::io::duplex(64 * 1024);
+    let client = Connection::over(near, Side::Client, Config::new("client"));
+    let opened = tokio::spawn({
+        let client = client.clone();
+        async move { client.opened().await.cloned() }
+    });
+    drop(far);
+    assert!(opened.await.unwrap().is_err());
+    assert!(matches!(
+        client.closed().await,
+        ConnectionError::Lost | ConnectionError::Io(_)
+    ));
+}
+
+/// Case B20: a peer that is silent for longer than the idle time-out is given up.
+#[tokio::test(start_paused = true)]
+async fn b20_a_silent_peer_is_noticed() {
+    let (near, far) = tokio::io::duplex(64 * 1024);
+    let mut config = Config::new("client");
+    config.idle_timeout = Some(Duration::from_secs(60));
+    let client = Connection::over(near, Side::Client, config);
+    let mut quiet = Config::new("listener");
+    quiet.idle_timeout = None;
+    let listener = Connection::over(far, Side::Listener, quiet);
+    exchange(&client, &listener).await;
+    // Both live for an hour without a message: the heartbeats of both sides are enough.
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert!(client.error().is_none() && listener.error().is_none());
+}

@@ -1,0 +1,171 @@
+use bytes::Bytes;
+use servicebus_amqp::engine::{CreditMode, LinkError};
+use servicebus_amqp::net::DeliveryError;
+use servicebus_amqp::types::{DeliveryState, Outcome, ReceiverSettleMode, SenderSettleMode};
+use tokio::time::timeout;
+
+use crate::pair::{LIMIT, connections, exchange, link, link_with, message, sessions};
+
+#[tokio::test]
+async fn a_message_goes_over_and_its_outcome_comes_back() {
+    let (client, listener) = connections();
+    exchange(&client, &listener).await;
+}
+
+#[tokio::test]
+async fn deliveries_keep_their_order_while_many_are_in_flight() {
+    let (client, listener) = connections();
+    let (ours, theirs) = sessions(&client, &listener).await;
+    let (sender, receiver) = link(&ours, &theirs, CreditMode::Window(100)).await;
+    let sending = async {
+        let mut outcomes = Vec::new();
+        for number in 0..5000_u32 {
+            outcomes.push(
+                sender
+                    .queue(message(number.to_be_bytes().to_vec()))
+                    .await
+                    .unwrap(),
+            );
+        }
+        for outcome in outcomes {
+            assert_eq!(outcome.await.unwrap(), Some(DeliveryState::ACCEPTED));
+        }
+    };
+    let receiving = async {
+        for number in 0..5000_u32 {
+            let delivery = receiver.recv().await.unwrap();
+            assert_eq!(delivery.payload, &number.to_be_bytes()[..]);
+            receiver
+                .settle(delivery.delivery, DeliveryState::ACCEPTED)
+                .unwrap();
+        }
+    };
+    timeout(LIMIT, async { tokio::join!(sending, receiving) })
+        .await
+        .unwrap();
+}
+
+/// Both directions at once, with bodies larger than the pipe between them: each side has more to write than the other
+/// takes at a time, so a side that stopped reading while it writes would stop both for ever.
+#[tokio::test]
+async fn two_busy_peers_never_stall() {
+    let (client, listener) = connections();
+    let (ours, theirs) = sessions(&client, &listener).await;
+    let (to_listener, at_listener) = link(&ours, &theirs, CreditMode::Window(50)).await;
+    let (to_client, at_client) = link(&theirs, &ours, CreditMode::Window(50)).await;
+    let body = Bytes::from(vec![7; 200 * 1024]);
+    let send = async |sender: servicebus_amqp::net::SenderLink| {
+        let mut outcomes = Vec::new();
+        for _ in 0..200 {
+            outcomes.push(sender.queue(message(body.clone())).await.unwrap());
+        }
+        for outcome in outcomes {
+            outcome.await.unwrap();
+        }
+    };
+    let receive = async |receiver: servicebus_amqp::net::ReceiverLink| {
+        for _ in 0..200 {
+            let delivery = receiver.recv().await.unwrap();
+            assert_eq!(delivery.payload.len(), body.len());
+            receiver
+                .settle(delivery.delivery, DeliveryState::ACCEPTED)
+                .unwrap();
+        }
+    };
+    let all = async {
+        tokio::join!(
+            send(to_listener),
+            send(to_client),
+            receive(at_listener),
+            receive(at_client)
+        )
+    };
+    timeout(LIMIT * 3, all).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_second_mode_settlement_reports_what_the_sender_answers() {
+    let (client, listener) = connections();
+    let (ours, theirs) = sessions(&client, &listener).await;
+    let (sender, receiver) = link_with(
+        &ours,
+        &theirs,
+        |options| {
+            options.snd_settle_mode = SenderSettleMode::Unsettled;
+            options.rcv_settle_mode = ReceiverSettleMode::Second;
+        },
+        |_, options| options.credit = CreditMode::Exact(1),
+    )
+    .await;
+    let (sent, answered) = tokio::join!(sender.send(message("hello")), async {
+        let delivery = receiver.recv().await.unwrap();
+        let state = DeliveryState::Outcome(Outcome::Released);
+        receiver
+            .settle_confirmed(delivery.delivery, state)
+            .unwrap()
+            .await
+    });
+    assert_eq!(sent.unwrap(), Some(DeliveryState::RELEASED));
+    assert_eq!(answered.unwrap(), Some(DeliveryState::RELEASED));
+}
+
+#[tokio::test]
+async fn drain_ends_with_what_there_was() {
+    let (client, listener) = connections();
+    let (ours, theirs) = sessions(&client, &listener).await;
+    let (sender, receiver) = link(&ours, &theirs, CreditMode::Exact(10)).await;
+    let outcomes = [
+        sender.queue(message("a")).await.unwrap(),
+        sender.queue(message("b")).await.unwrap(),
+    ];
+    timeout(LIMIT, receiver.drain()).await.unwrap().unwrap();
+    let bodies: Vec<Bytes> = receiver
+        .take(10)
+        .into_iter()
+        .map(|delivery| delivery.payload)
+        .collect();
+    assert_eq!(bodies, ["a", "b"]);
+    assert_eq!(receiver.status().unwrap().credit, 0);
+    drop(outcomes);
+}
+
+#[tokio::test]
+async fn settling_twice_is_refused_here() {
+    let (client, listener) = connections();
+    let (ours, theirs) = sessions(&client, &listener).await;
+    let (sender, receiver) = link(&ours, &theirs, CreditMode::Exact(1)).await;
+    let outcome = sender.queue(message("a")).await.unwrap();
+    let delivery = receiver.recv().await.unwrap().delivery;
+    receiver.settle(delivery, DeliveryState::ACCEPTED).unwrap();
+    let again = receiver
+        .settle(delivery, DeliveryState::RELEASED)
+        .unwrap_err();
+    assert!(matches!(again, DeliveryError::Refused(_)), "{again}");
+    assert_eq!(outcome.await.unwrap(), Some(DeliveryState::ACCEPTED));
+}
+
+#[tokio::test]
+async fn a_link_that_ended_still_gives_out_what_had_arrived() {
+    let (client, listener) = connections();
+    let (ours, theirs) = sessions(&client, &listener).await;
+    let (sender, receiver) = link(&ours, &theirs, CreditMode::Exact(2)).await;
+    let mut settled = message("a");
+    settled.settled = true;
+    sender.send(settled).await.unwrap();
+    sender
+        .detach(servicebus_amqp::engine::DetachMode::Close, None)
+        .await;
+    let error = receiver.ended().await;
+    assert!(
+        matches!(
+            error,
+            LinkError::DetachedByPeer {
+                closed: true,
+                error: None
+            }
+        ),
+        "{error}"
+    );
+    assert_eq!(receiver.recv().await.unwrap().payload, "a");
+    assert!(receiver.recv().await.is_err());
+}
