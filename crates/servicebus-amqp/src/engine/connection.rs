@@ -365,6 +365,7 @@ impl Connection {
         }
         self.phase = Phase::Closed;
         self.timers.stop();
+        self.report_all_unsent();
         self.forget_all();
         self.events.push_back(Event::Closed(error));
     }

@@ -1,13 +1,15 @@
 use bytestring::ByteString;
 
-use super::arena::{List, NONE};
+use super::arena::{Arena, List, NONE};
 use super::connection::{Connection, Violation};
+use super::disposition::{Outgoing, Stage};
 use super::handshake::Phase;
 use super::receiver::Receiver;
 use super::sender::Sender;
 use super::session::MAX_ABANDONED;
 use super::{
-    DetachMode, Event, LinkError, LinkKey, LinkOptions, LinkStatus, RequestError, SessionKey,
+    DeliveryKey, DetachMode, Event, LinkError, LinkKey, LinkOptions, LinkStatus, RequestError,
+    SessionKey,
 };
 use crate::types::{AmqpError, Attach, Detach, Flow, Performative, Role, condition};
 
@@ -346,8 +348,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes a link down. Queued deliveries are dropped, unsettled ones forgotten. [`Event::LinkDetached`] follows once the
-    /// peer answered; until then the link makes no other event.
+    /// Takes a link down. Queued deliveries are dropped ([`Event::Unsent`]), unsettled ones forgotten.
+    /// [`Event::LinkDetached`] follows once the peer answered; until then the link makes no other event.
     ///
     /// An attach that was never answered is given up this way too. If the peer answers neither, the event does not
     /// come, unless many more attaches are given up: then the oldest is forgotten, with its event.
@@ -436,6 +438,19 @@ impl Connection {
             .push_back(Event::LinkDetached { link, error: event });
     }
 
+    /// Makes an event for each delivery of the connection that was not transferred.
+    pub(super) fn report_all_unsent(&mut self) {
+        for slot in self.outgoing.slots() {
+            let Some(delivery) = self.outgoing.get(slot) else {
+                continue;
+            };
+            let link = self.link_key(delivery.link);
+            if let Some(unsent) = unsent(&self.outgoing, slot, link) {
+                self.events.push_back(unsent);
+            }
+        }
+    }
+
     /// Removes a link and all that belongs to it, with an event or without.
     fn drop_link(&mut self, slot: u32, event: Option<LinkError>) {
         let link = self.link_key(slot);
@@ -469,6 +484,7 @@ impl Connection {
 
     /// Drops what is queued, received in part, or unsettled on a link.
     fn forget_deliveries(&mut self, slot: u32) {
+        let key = self.link_key(slot);
         let Some(link) = self.links.get_mut(slot) else {
             return;
         };
@@ -482,6 +498,9 @@ impl Connection {
                             session.unsettled_out.remove(delivery.id);
                         }
                         let first = list.first;
+                        if let Some(unsent) = unsent(&self.outgoing, first, key) {
+                            self.events.push_back(unsent);
+                        }
                         self.outgoing.unlink(&mut list, first);
                         self.outgoing.remove(first);
                     }
@@ -782,4 +801,20 @@ impl Connection {
             super::trace::encode(out.buffer(), session.channel, &Performative::Flow(flow));
         }
     }
+}
+
+/// The event of a delivery that waits for its transfer, or is transferred in part, when its link ends.
+fn unsent(outgoing: &Arena<Outgoing>, slot: u32, link: LinkKey) -> Option<Event> {
+    let delivery = outgoing
+        .get(slot)
+        .filter(|delivery| delivery.stage == Stage::Queued)?;
+    Some(Event::Unsent {
+        link,
+        delivery: DeliveryKey {
+            slot,
+            generation: outgoing.generation(slot),
+            role: Role::Sender,
+        },
+        context: delivery.context,
+    })
 }

@@ -16,8 +16,11 @@
 //! Each thing that ends gets one event, and that event also covers everything inside it:
 //!
 //! * [`Event::Closed`] covers all sessions, links, deliveries and requests of the connection.
-//! * [`Event::SessionEnded`] covers the links and deliveries of the session: they get no event of their own.
+//! * [`Event::SessionEnded`] covers the links and deliveries of the session.
 //! * [`Event::LinkDetached`] covers the deliveries of the link, an attach that was never answered, and a drain.
+//!
+//! What is covered gets no event of its own, but for deliveries that the peer cannot have seen in whole: each of them is
+//! an [`Event::Unsent`] before the covering event, so that the application knows what it may send again elsewhere.
 //!
 //! A key is good until the event that ends its thing, or covers it, has been polled at the latest. From the moment the
 //! engine knows the end, requests with the key fail with [`RequestError::Stale`].

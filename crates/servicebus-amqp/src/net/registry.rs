@@ -100,14 +100,16 @@ impl Registry {
         Some(operation)
     }
 
-    fn on_link_detached(&mut self, key: LinkKey, error: LinkError) {
+    /// Ends a link for those who wait: the peer has detached it, or does not answer our detach.
+    pub(super) fn end_link(&mut self, key: LinkKey, error: LinkError) {
         if let Some(entry) = self.links.remove(key.slot(), key) {
             self.operations.fail_link(key, &error);
             entry.link.end(error);
         }
     }
 
-    fn on_session_ended(&mut self, key: SessionKey, error: SessionError) {
+    /// Ends a session for those who wait: the peer has ended it, or does not answer our end.
+    pub(super) fn end_session(&mut self, key: SessionKey, error: SessionError) {
         let error_of_links = LinkError::Session(error.clone());
         for (link, entry) in self.links.take_if(|entry| entry.session == key) {
             self.operations.fail_link(link, &error_of_links);
@@ -123,7 +125,7 @@ impl Registry {
     fn on_closed(&mut self, error: ConnectionError) {
         let keys: Vec<SessionKey> = self.sessions.keys().collect();
         for key in keys {
-            self.on_session_ended(key, SessionError::Connection(error.clone()));
+            self.end_session(key, SessionError::Connection(error.clone()));
         }
         self.connection.end(error);
     }
@@ -181,7 +183,7 @@ impl Application for Registry {
                     });
                 }
             }
-            Event::LinkDetached { link, error } => self.on_link_detached(link, error),
+            Event::LinkDetached { link, error } => self.end_link(link, error),
             Event::SessionBegun { session, begin: _ } => {
                 if let Some(session) = self.sessions.get(session.slot(), session) {
                     session.begun();
@@ -192,7 +194,7 @@ impl Application for Registry {
                 self.requested_sessions.push_back(session);
                 self.connection.notify();
             }
-            Event::SessionEnded { session, error } => self.on_session_ended(session, error),
+            Event::SessionEnded { session, error } => self.end_session(session, error),
             Event::SaslInit(init) => {
                 let code = self.connection.authenticate(&init);
                 // Nobody waits for the verdict when the handshake has ended meanwhile.

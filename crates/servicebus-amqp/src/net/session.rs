@@ -156,8 +156,16 @@ impl Session {
         self.inner.start_end(error);
         let shared = &self.inner.shared;
         let ended = wait(&shared.notify, || shared.ended.get());
-        // A peer that does not answer keeps its channel; there is nothing more to do about it.
-        let _ = timeout(self.inner.connection.close_timeout(), ended).await;
+        if timeout(self.inner.connection.close_timeout(), ended)
+            .await
+            .is_err()
+        {
+            // Those who wait on its links are not to wait for a peer that is silent.
+            self.inner
+                .connection
+                .endpoint()
+                .read(|_, registry| registry.end_session(self.inner.key, SessionError::NoAnswer));
+        }
     }
 
     pub(super) async fn wait_begun(&self) -> Result<(), SessionError> {

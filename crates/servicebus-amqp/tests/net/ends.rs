@@ -5,7 +5,8 @@ use servicebus_amqp::engine::{
 };
 use servicebus_amqp::net::{Connection, DeliveryError};
 use servicebus_amqp::types::{AmqpError, condition};
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, DuplexStream};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::pair::{LIMIT, connections, exchange, link, message, sessions};
@@ -145,4 +146,50 @@ async fn b20_a_silent_peer_is_noticed() {
     // Both live for an hour without a message: the heartbeats of both sides are enough.
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert!(client.error().is_none() && listener.error().is_none());
+}
+
+/// A peer that has stopped answering does not hold up those who wait on a link that is being detached.
+#[tokio::test(start_paused = true)]
+async fn a_detach_that_is_never_answered_frees_all_who_wait() {
+    let (near, far) = tokio::io::duplex(64 * 1024);
+    let mut patient = Config::new("client");
+    patient.idle_timeout = None;
+    let client = Connection::over(near, Side::Client, patient);
+    let (far, stop) = stoppable(far);
+    let listener = Connection::over(far, Side::Listener, Config::new("listener"));
+    let (ours, theirs) = sessions(&client, &listener).await;
+    let (sender, receiver) = link(&ours, &theirs, CreditMode::Exact(1)).await;
+    let transferred = sender.queue(message("a")).await.unwrap();
+    let waiting = sender.queue(message("b")).await.unwrap();
+    receiver.recv().await.unwrap();
+    stop.send(()).unwrap();
+    tokio::task::yield_now().await;
+    let before = tokio::time::Instant::now();
+    let error = sender
+        .detach(servicebus_amqp::engine::DetachMode::Close, None)
+        .await;
+    assert!(matches!(error, LinkError::NoAnswer), "{error}");
+    assert!(before.elapsed() <= Duration::from_secs(5));
+    assert!(matches!(
+        transferred.await,
+        Err(DeliveryError::Uncertain(LinkError::NoAnswer))
+    ));
+    assert!(matches!(
+        waiting.await,
+        Err(DeliveryError::NotTransferred(LinkError::NoAnswer))
+    ));
+}
+
+/// A stream through a relay that can be stopped without closing anything, as a firewall drops a flow.
+fn stoppable(mut stream: DuplexStream) -> (DuplexStream, oneshot::Sender<()>) {
+    let (near, mut far) = tokio::io::duplex(64 * 1024);
+    let (stop, stopped) = oneshot::channel();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = tokio::io::copy_bidirectional(&mut stream, &mut far) => {}
+            _ = stopped => {}
+        }
+        std::future::pending::<()>().await;
+    });
+    (near, stop)
 }

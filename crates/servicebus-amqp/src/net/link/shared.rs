@@ -142,9 +142,13 @@ impl Link {
     pub(super) async fn detach(&self, mode: DetachMode, error: Option<AmqpError>) -> LinkError {
         self.start_detach(mode, error);
         let limit = self.session.connection().close_timeout();
-        timeout(limit, self.ended())
-            .await
-            .unwrap_or(LinkError::NoAnswer)
+        if let Ok(error) = timeout(limit, self.ended()).await {
+            return error;
+        }
+        // Those who wait for outcomes are not to wait for a peer that is silent.
+        self.endpoint()
+            .read(|_, registry| registry.end_link(self.key, LinkError::NoAnswer));
+        LinkError::NoAnswer
     }
 
     fn start_detach(&self, mode: DetachMode, error: Option<AmqpError>) {
