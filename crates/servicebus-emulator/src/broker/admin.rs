@@ -42,7 +42,7 @@ impl Broker {
     }
 
     /// All entities of a namespace in the order of their paths, dead-letter queues included.
-    pub fn entities<'a>(&'a self, namespace: &str) -> impl Iterator<Item = (EntityId, Arc<str>)> {
+    pub fn entities(&self, namespace: &str) -> impl Iterator<Item = (EntityId, Arc<str>)> {
         self.entities
             .namespace(namespace)
             .into_iter()

@@ -21,6 +21,7 @@ pub struct ConsumerId {
 /// On a link it is the delivery tag, as the bytes of a .NET GUID (the first three fields little-endian); in
 /// management requests it is an AMQP uuid.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(clippy::exhaustive_structs, reason = "a lock token is a uuid")]
 pub struct LockToken(pub Uuid);
 
 /// A transaction.

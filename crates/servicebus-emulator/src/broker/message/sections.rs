@@ -89,8 +89,7 @@ pub(super) fn section(bytes: &[u8], at: usize) -> Result<Section, Malformed> {
     }
     let end = end_of_value(bytes, at + 1)?;
     let code = match *take(bytes, at + 1, end - at - 1)? {
-        [0x53, code] => Some(code),
-        [0x80, 0, 0, 0, 0, 0, 0, 0, code] => Some(code),
+        [0x53, code] | [0x80, 0, 0, 0, 0, 0, 0, 0, code] => Some(code),
         [0xa3, _, ref name @ ..] | [0xb3, _, _, _, _, ref name @ ..] => match name {
             b"amqp:header:list" => Some(0x70),
             b"amqp:delivery-annotations:map" => Some(0x71),

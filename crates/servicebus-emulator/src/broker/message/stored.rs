@@ -165,10 +165,7 @@ impl StoredMessage {
         out.put_slice(&self.content.annotations);
         let mut elements = self.content.annotation_elements;
         let mut pair = |key: &str, constructor: u8, value: i64| {
-            out.put_u8(0xa3);
-            // The keys are constants of fewer than 256 bytes.
-            out.put_u8(key.len() as u8);
-            out.put_slice(key.as_bytes());
+            put_key(out, key);
             out.put_u8(constructor);
             out.put_i64(value);
             elements += 2;
@@ -197,9 +194,7 @@ impl StoredMessage {
                 at.as_millis(),
             );
         }
-        out.put_u8(0xa3);
-        out.put_u8(annotation::MESSAGE_STATE.len() as u8);
-        out.put_slice(annotation::MESSAGE_STATE.as_bytes());
+        put_key(out, annotation::MESSAGE_STATE);
         out.put_slice(&[0x54, self.state as u8]);
         elements += 2;
 
@@ -251,6 +246,13 @@ impl StoredMessage {
         out.put_slice(bare.get(whole.end..).unwrap_or_default());
         Ok(())
     }
+}
+
+/// A symbol; the keys are constants of fewer than 256 bytes.
+fn put_key(out: &mut BytesMut, key: &str) {
+    out.put_u8(0xa3);
+    out.put_u8(u8::try_from(key.len()).unwrap_or(u8::MAX));
+    out.put_slice(key.as_bytes());
 }
 
 impl fmt::Debug for StoredMessage {
