@@ -143,7 +143,7 @@ impl<'a> Parser<'a> {
         let position = self
             .tokens
             .get(self.at)
-            .or(self.tokens.last())
+            .or_else(|| self.tokens.last())
             .map_or(1, |(position, _)| *position);
         Err(ParseError::new(position, message))
     }

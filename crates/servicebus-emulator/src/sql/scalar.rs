@@ -118,8 +118,8 @@ impl Scalar {
             (Self::Binary(a), Self::Binary(b)) => Some(a.cmp(b)),
             (Self::Uuid(a), Self::Uuid(b)) => Some(a.cmp(b)),
             // A uuid is written as text in a filter.
-            (Self::Uuid(a), Self::Text(b)) => Some(*a == uuid(b)?).map(equal_or_less),
-            (Self::Text(a), Self::Uuid(b)) => Some(uuid(a)? == *b).map(equal_or_less),
+            (Self::Uuid(a), Self::Text(b)) => Some(equal_or_less(*a == uuid(b)?)),
+            (Self::Text(a), Self::Uuid(b)) => Some(equal_or_less(uuid(a)? == *b)),
             (Self::Timestamp(a), Self::Timestamp(b)) => Some(a.cmp(b)),
             (Self::Ticks(a), Self::Ticks(b)) => Some(a.cmp(b)),
             _ => {

@@ -130,7 +130,7 @@ fn b109_renewed_lock_lasts_from_the_renewal() {
     world.advance(secs(4));
     let renew = RenewLocks {
         entity: queue,
-        tokens: tokens.clone(),
+        tokens,
     };
     assert_eq!(world.apply(renew.clone()).unwrap(), [at(9)]);
     world.advance(secs(4));
