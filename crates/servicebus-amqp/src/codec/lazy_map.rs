@@ -97,13 +97,11 @@ fn pair(reader: &mut Reader<'_>) -> Result<(Value, Value)> {
 
 /// Reads a key, and says whether it is this text.
 fn is_key(reader: &mut Reader<'_>, text: &str) -> Result<bool> {
-    let mut ahead = reader.clone();
-    let constructor = ahead.u8()?;
-    if let Some(bytes) = ahead.text_bytes(constructor)? {
-        *reader = ahead;
+    let constructor = reader.u8()?;
+    if let Some(bytes) = reader.text_bytes(constructor)? {
         return Ok(bytes == text.as_bytes());
     }
-    reader.skip()?;
+    reader.skip_data(constructor)?;
     Ok(false)
 }
 

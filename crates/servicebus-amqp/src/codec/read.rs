@@ -14,18 +14,18 @@ pub(super) type Result<T> = std::result::Result<T, DecodeError>;
 #[derive(Clone, Debug)]
 pub(super) struct Reader<'a> {
     source: &'a Bytes,
-    position: usize,
-    /// Where the innermost compound value ends; never past the source.
-    end: usize,
+    /// What is left of the innermost compound value; a part of the source.
+    rest: &'a [u8],
     depth: usize,
     zero_width: usize,
 }
 
 /// A list, map or array that the reader is in.
 #[derive(Debug)]
-pub(super) struct Compound {
+pub(super) struct Compound<'a> {
     pub(super) count: usize,
-    outer_end: usize,
+    /// What follows it.
+    outer: &'a [u8],
 }
 
 /// How wide the size and count of a compound value are.
@@ -43,23 +43,28 @@ impl<'a> Reader<'a> {
     pub(super) fn at(source: &'a Bytes, position: usize) -> Self {
         Self {
             source,
-            position,
-            end: source.len(),
+            rest: source.get(position..).unwrap_or_default(),
             depth: 0,
             zero_width: 0,
         }
     }
 
+    /// How far into the source.
     pub(super) fn position(&self) -> usize {
-        self.position
+        self.rest
+            .as_ptr()
+            .addr()
+            .saturating_sub(self.source.as_ptr().addr())
     }
 
     /// How many bytes the innermost compound value has left.
+    #[inline]
     pub(super) fn remaining(&self) -> usize {
-        self.end.saturating_sub(self.position)
+        self.rest.len()
     }
 
     /// Checks that nothing is left.
+    #[inline]
     pub(super) fn finish(&self) -> Result<()> {
         match self.remaining() {
             0 => Ok(()),
@@ -69,7 +74,15 @@ impl<'a> Reader<'a> {
 
     #[cold]
     pub(super) fn error(&self, kind: DecodeErrorKind) -> DecodeError {
-        DecodeError::new(kind, self.position)
+        DecodeError::new(kind, self.position())
+    }
+
+    #[cold]
+    fn truncated(&self, needed: usize) -> DecodeError {
+        self.error(DecodeErrorKind::Truncated {
+            needed,
+            present: self.remaining(),
+        })
     }
 
     /// An error about the constructor that was read last.
@@ -80,75 +93,66 @@ impl<'a> Reader<'a> {
         } else {
             DecodeErrorKind::UnknownConstructor(found)
         };
-        DecodeError::new(kind, self.position.saturating_sub(1))
+        DecodeError::new(kind, self.position().saturating_sub(1))
     }
 
+    #[inline]
     pub(super) fn take(&mut self, len: usize) -> Result<&'a [u8]> {
-        let present = self.remaining();
-        if len > present {
-            return Err(self.error(DecodeErrorKind::Truncated {
-                needed: len,
-                present,
-            }));
+        match self.rest.split_at_checked(len) {
+            Some((taken, rest)) => {
+                self.rest = rest;
+                Ok(taken)
+            }
+            None => Err(self.truncated(len)),
         }
-        let start = self.position;
-        self.position += len;
-        Ok(self.source.get(start..self.position).unwrap_or_default())
     }
 
-    /// The next bytes, sharing the source.
-    pub(super) fn slice(&mut self, len: usize) -> Result<Bytes> {
-        let start = self.position;
-        self.take(len)?;
-        Ok(self.source.slice(start..self.position))
-    }
-
-    /// What was read since `start`, sharing the source.
+    /// What was read since the position `start`, sharing the source.
     pub(super) fn slice_from(&self, start: usize) -> Bytes {
-        self.source.slice(start..self.position)
+        self.source.slice(start..self.position())
     }
 
+    #[inline]
     pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.take(N)?);
-        Ok(array)
+        match self.rest.split_first_chunk() {
+            Some((taken, rest)) => {
+                self.rest = rest;
+                Ok(*taken)
+            }
+            None => Err(self.truncated(N)),
+        }
     }
 
+    #[inline]
     pub(super) fn u8(&mut self) -> Result<u8> {
         self.array().map(|[byte]| byte)
     }
 
-    fn size32(&mut self) -> Result<usize> {
-        let size = u32::from_be_bytes(self.array()?);
-        // Saturates where usize is smaller than 32 bits; no slice is that long there.
-        Ok(usize::try_from(size).unwrap_or(usize::MAX))
-    }
-
+    #[inline]
     fn size(&mut self, width: Width) -> Result<usize> {
         match width {
             Width::One => self.u8().map(usize::from),
-            Width::Four => self.size32(),
+            Width::Four => {
+                let size = u32::from_be_bytes(self.array()?);
+                // Saturates where usize is smaller than 32 bits; no slice is that long there.
+                Ok(usize::try_from(size).unwrap_or(usize::MAX))
+            }
         }
     }
 
     /// Enters a compound value: reads its size and count.
-    pub(super) fn enter(&mut self, width: Width) -> Result<Compound> {
+    #[inline]
+    pub(super) fn enter(&mut self, width: Width) -> Result<Compound<'a>> {
         let size = self.size(width)?;
-        let present = self.remaining();
-        if size > present {
-            return Err(self.error(DecodeErrorKind::Truncated {
-                needed: size,
-                present,
-            }));
-        }
-        let outer_end = self.end;
-        self.end = self.position + size;
+        let inner = self.take(size)?;
+        let outer = std::mem::replace(&mut self.rest, inner);
         let count = self.size(width)?;
-        Ok(Compound { count, outer_end })
+        Ok(Compound { count, outer })
     }
 
     /// Enters a list or map: every element has at least its constructor, which bounds the count.
-    pub(super) fn enter_counted(&mut self, width: Width) -> Result<Compound> {
+    #[inline]
+    fn enter_counted(&mut self, width: Width) -> Result<Compound<'a>> {
         let compound = self.enter(width)?;
         let present = self.remaining();
         if compound.count > present {
@@ -161,22 +165,21 @@ impl<'a> Reader<'a> {
     }
 
     /// Leaves a compound value, all of which has to have been read.
-    pub(super) fn leave(&mut self, compound: &Compound) -> Result<()> {
+    #[inline]
+    pub(super) fn leave(&mut self, compound: &Compound<'a>) -> Result<()> {
         self.finish()?;
-        self.end = compound.outer_end;
+        self.rest = compound.outer;
         Ok(())
     }
 
     /// Enters a list.
-    pub(super) fn enter_list(&mut self, constructor: u8) -> Result<Compound> {
+    #[inline]
+    pub(super) fn enter_list(&mut self, constructor: u8) -> Result<Compound<'a>> {
         match constructor {
             c::LIST_0 => {
-                let outer_end = self.end;
-                self.end = self.position;
-                Ok(Compound {
-                    count: 0,
-                    outer_end,
-                })
+                let outer = self.rest;
+                self.rest = self.take(0)?;
+                Ok(Compound { count: 0, outer })
             }
             c::LIST_8 => self.enter_counted(Width::One),
             c::LIST_32 => self.enter_counted(Width::Four),
@@ -185,7 +188,8 @@ impl<'a> Reader<'a> {
     }
 
     /// Enters a map; the count is that of keys and values together.
-    pub(super) fn enter_map(&mut self, constructor: u8) -> Result<Compound> {
+    #[inline]
+    pub(super) fn enter_map(&mut self, constructor: u8) -> Result<Compound<'a>> {
         let compound = match constructor {
             c::MAP_8 => self.enter_counted(Width::One)?,
             c::MAP_32 => self.enter_counted(Width::Four)?,
@@ -198,6 +202,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Counts levels of nesting in; [`ascend`](Self::ascend) counts them out.
+    #[inline]
     pub(super) fn descend(&mut self, levels: usize) -> Result<()> {
         self.depth = self.depth.saturating_add(levels);
         if self.depth > MAX_DEPTH {
@@ -206,6 +211,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    #[inline]
     pub(super) fn ascend(&mut self, levels: usize) {
         self.depth = self.depth.saturating_sub(levels);
     }
@@ -221,21 +227,24 @@ impl<'a> Reader<'a> {
 
     /// Passes over one value without looking into it.
     pub(super) fn skip(&mut self) -> Result<()> {
-        loop {
-            let constructor = self.u8()?;
-            if constructor == c::DESCRIBED {
-                self.descriptor()?;
-                continue;
-            }
-            let len = match c::layout(constructor) {
-                Some(c::Layout::Fixed(len)) => len,
-                Some(c::Layout::Sized8) => self.size(Width::One)?,
-                Some(c::Layout::Sized32) => self.size(Width::Four)?,
-                None => return Err(self.unexpected("a value", constructor)),
-            };
-            self.take(len)?;
-            return Ok(());
+        let constructor = self.u8()?;
+        self.skip_data(constructor)
+    }
+
+    /// Passes over the data of a value whose constructor was read.
+    pub(super) fn skip_data(&mut self, mut constructor: u8) -> Result<()> {
+        while constructor == c::DESCRIBED {
+            self.descriptor()?;
+            constructor = self.u8()?;
         }
+        let len = match c::layout(constructor) {
+            Some(c::Layout::Fixed(len)) => len,
+            Some(c::Layout::Sized8) => self.size(Width::One)?,
+            Some(c::Layout::Sized32) => self.size(Width::Four)?,
+            None => return Err(self.unexpected("a value", constructor)),
+        };
+        self.take(len)?;
+        Ok(())
     }
 
     /// A descriptor, after the constructor of a described value.
@@ -252,6 +261,7 @@ impl<'a> Reader<'a> {
 
     /// The descriptor of one of the specification's types, as its code; the constructor of the described value was
     /// read.
+    #[inline]
     pub(super) fn known_descriptor(
         &mut self,
         constructor: u8,
@@ -260,14 +270,12 @@ impl<'a> Reader<'a> {
         if constructor != c::DESCRIBED {
             return Err(self.unexpected(expected, constructor));
         }
-        let start = self.position;
         // What nearly every peer sends.
-        if let Some(&[c::SMALL_ULONG, code]) = self.source.get(start..start + 2)
-            && self.remaining() >= 2
-        {
-            self.position += 2;
-            return Ok(code);
+        if let [c::SMALL_ULONG, code, rest @ ..] = self.rest {
+            self.rest = rest;
+            return Ok(*code);
         }
+        let start = self.position();
         let found = self.descriptor()?;
         descriptor::known_code(&found)
             .ok_or_else(|| Self::unexpected_descriptor(expected, &found, start))
@@ -297,6 +305,7 @@ impl<'a> Reader<'a> {
         self.error(DecodeErrorKind::InvalidChoice { expected, found })
     }
 
+    #[inline]
     pub(super) fn boolean(&mut self, constructor: u8) -> Result<bool> {
         match constructor {
             c::TRUE => Ok(true),
@@ -310,6 +319,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[inline]
     pub(super) fn ubyte(&mut self, constructor: u8) -> Result<u8> {
         match constructor {
             c::UBYTE => self.u8(),
@@ -317,6 +327,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[inline]
     pub(super) fn ushort(&mut self, constructor: u8) -> Result<u16> {
         match constructor {
             c::USHORT => self.array().map(u16::from_be_bytes),
@@ -324,6 +335,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[inline]
     pub(super) fn uint(&mut self, constructor: u8) -> Result<u32> {
         match constructor {
             c::UINT => self.array().map(u32::from_be_bytes),
@@ -333,6 +345,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[inline]
     pub(super) fn ulong(&mut self, constructor: u8) -> Result<u64> {
         match constructor {
             c::ULONG => self.array().map(u64::from_be_bytes),
@@ -342,6 +355,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[inline]
     pub(super) fn timestamp(&mut self, constructor: u8) -> Result<Timestamp> {
         match constructor {
             c::TIMESTAMP => self
@@ -351,10 +365,12 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[inline]
     pub(super) fn uuid(&mut self) -> Result<Uuid> {
         self.array().map(Uuid::from_bytes)
     }
 
+    #[inline]
     pub(super) fn binary(&mut self, constructor: u8) -> Result<Bytes> {
         match constructor {
             c::BINARY_8 => self.sized(Width::One),
@@ -363,6 +379,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[inline]
     pub(super) fn string(&mut self, constructor: u8) -> Result<ByteString> {
         match constructor {
             c::STRING_8 => self.text(Width::One),
@@ -372,6 +389,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A symbol. A string is tolerated: peers confuse the two, and a refusal would cost a whole message or connection.
+    #[inline]
     pub(super) fn symbol(&mut self, constructor: u8) -> Result<Symbol> {
         match constructor {
             c::SYMBOL_8 | c::STRING_8 => self.text(Width::One).map(Symbol::from),
@@ -381,6 +399,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The bytes of a string or symbol, for comparison; `None` (and nothing read) for other constructors.
+    #[inline]
     pub(super) fn text_bytes(&mut self, constructor: u8) -> Result<Option<&'a [u8]>> {
         let width = match constructor {
             c::SYMBOL_8 | c::STRING_8 => Width::One,
@@ -391,19 +410,26 @@ impl<'a> Reader<'a> {
         self.take(len).map(Some)
     }
 
+    #[inline]
     fn sized(&mut self, width: Width) -> Result<Bytes> {
         let len = self.size(width)?;
-        self.slice(len)
+        let taken = self.take(len)?;
+        Ok(self.source.slice_ref(taken))
     }
 
+    #[inline]
     fn text(&mut self, width: Width) -> Result<ByteString> {
-        let bytes = self.sized(width)?;
-        let len = bytes.len();
-        ByteString::try_from(bytes).map_err(|_| {
-            DecodeError::new(
-                DecodeErrorKind::InvalidUtf8,
-                self.position.saturating_sub(len),
-            )
-        })
+        let len = self.size(width)?;
+        let taken = self.take(len)?;
+        match ByteString::try_from(self.source.slice_ref(taken)) {
+            Ok(text) => Ok(text),
+            Err(_) => Err(self.not_utf8(len)),
+        }
+    }
+
+    #[cold]
+    fn not_utf8(&self, len: usize) -> DecodeError {
+        let start = self.position().saturating_sub(len);
+        DecodeError::new(DecodeErrorKind::InvalidUtf8, start)
     }
 }

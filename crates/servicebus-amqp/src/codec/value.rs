@@ -1,6 +1,6 @@
 use bytes::{Bytes, BytesMut};
 
-use super::read::{Compound, Reader, Result};
+use super::read::{Reader, Result};
 use super::{DecodeError, DecodeErrorKind, EncodeError, array, constructor as c, write};
 use crate::types::{Described, Map, Value};
 
@@ -110,7 +110,7 @@ pub(super) fn list(reader: &mut Reader<'_>, constructor: u8) -> Result<Vec<Value
 
 pub(super) fn map(reader: &mut Reader<'_>, constructor: u8) -> Result<Map> {
     reader.descend(1)?;
-    let map: Compound = reader.enter_map(constructor)?;
+    let map = reader.enter_map(constructor)?;
     let count = map.count / 2;
     let mut pairs = Vec::with_capacity(first_capacity(count));
     for _ in 0..count {
