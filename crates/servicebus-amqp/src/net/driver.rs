@@ -9,7 +9,7 @@ use bytes::{Buf as _, BytesMut};
 use tokio::io::AsyncReadExt as _;
 use tokio::time::{Sleep, sleep_until};
 
-use super::endpoint::{Application, Shared, now};
+use super::endpoint::{Application, Shared, State, now};
 use super::transport::ByteStream;
 use crate::engine::{ConnectionError, Intake, Transmit};
 
@@ -114,7 +114,7 @@ impl<A: Application, S: ByteStream> Driver<A, S> {
     }
 
     /// Hands input and time to the engine, its events to the application, and takes its output.
-    fn pump(&mut self, now: Instant) {
+    fn pump(&mut self, cx: &mut Context<'_>, now: Instant) {
         let mut state = self.shared.lock();
         if state
             .connection
@@ -129,6 +129,13 @@ impl<A: Application, S: ByteStream> Driver<A, S> {
             if intake == Intake::Drained {
                 break;
             }
+        }
+        {
+            let State {
+                connection,
+                application,
+            } = &mut *state;
+            application.poll_inbox(cx, connection, now);
         }
         if self.output.is_empty() {
             state.connection.poll_transmit(now, &mut self.output);
@@ -217,7 +224,7 @@ impl<A: Application, S: ByteStream> Future for Driver<A, S> {
         for _ in 0..MAX_ROUNDS {
             let now = now();
             let read = this.poll_read(cx);
-            this.pump(now);
+            this.pump(cx, now);
             let written = match this.poll_write(cx) {
                 Ok(progress) => progress,
                 Err(error) => {

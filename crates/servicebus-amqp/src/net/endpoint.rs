@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Context;
 use std::time::Instant;
 
 use futures_util::task::AtomicWaker;
@@ -18,6 +19,14 @@ pub trait Application: Send + 'static {
     /// Handles one event. Requests to the connection that it makes are transmitted in the same write as the answers of
     /// others.
     fn on_event(&mut self, connection: &mut Connection, event: Event, now: Instant);
+
+    /// Takes in what others left for this connection, before output is transmitted.
+    ///
+    /// An application with an inbox of its own registers the waker of `cx` there, to be called when there is more. So
+    /// connections can pass work on without taking one another's lock. Does nothing by default.
+    fn poll_inbox(&mut self, cx: &mut Context<'_>, connection: &mut Connection, now: Instant) {
+        let _ = (cx, connection, now);
+    }
 }
 
 /// A connection that a task drives: the engine, and the application that gets its events.
