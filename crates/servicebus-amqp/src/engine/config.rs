@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use bytestring::ByteString;
 
+use super::SessionOptions;
 use crate::types::{Map, Symbol};
 
 /// Which side of the connection the engine is.
@@ -43,6 +44,8 @@ pub struct Config {
     pub desired_capabilities: Vec<Symbol>,
     /// Properties to state in open.
     pub properties: Option<Map>,
+    /// The settings of sessions that the peer begins.
+    pub accepted_sessions: SessionOptions,
     /// Authentication. Default none: plain AMQP.
     pub sasl: Sasl,
     /// What to hold at most for the peer.
@@ -140,6 +143,7 @@ impl Config {
             offered_capabilities: Vec::new(),
             desired_capabilities: Vec::new(),
             properties: None,
+            accepted_sessions: SessionOptions::default(),
             sasl: Sasl::None,
             limits: Limits::default(),
             initial_ids: InitialIds::default(),

@@ -5,7 +5,8 @@ use crate::types::{
     TargetArchetype,
 };
 
-/// The settings of a session that is begun here; sessions that the peer begins get the defaults.
+/// The settings of a session that is begun here, or by the peer
+/// ([`Config::accepted_sessions`](super::Config::accepted_sessions)).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SessionOptions {

@@ -423,7 +423,7 @@ impl Connection {
     }
 
     fn on_begin_request(&mut self, channel: u16, begin: Box<Begin>) -> Result<(), Violation> {
-        let options = SessionOptions::default();
+        let options = self.config.accepted_sessions.clone();
         let mut session = Session::new(SessionState::Begun, &options, self.config.initial_ids);
         session.on_peer_begin(channel, &begin);
         let answer = session.begin(Some(channel), options);

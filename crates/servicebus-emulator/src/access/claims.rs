@@ -1,0 +1,111 @@
+use std::sync::Arc;
+
+use servicebus_amqp::types::Timestamp;
+
+use super::Rights;
+
+/// What a valid token says.
+#[derive(Clone, Debug)]
+pub(crate) struct Claim {
+    pub(crate) namespace: Arc<str>,
+    /// The path that it is for, in lower case; empty for the whole namespace.
+    pub(crate) path: String,
+    pub(crate) rights: Rights,
+    /// `None` if it does not run out.
+    pub(crate) expires: Option<Timestamp>,
+}
+
+/// The claims of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Claims {
+    claims: Vec<Claim>,
+}
+
+/// How many different paths one connection may have tokens for.
+const MAX_CLAIMS: usize = 4096;
+
+impl Claims {
+    /// Adds a claim in place of an older one for the same path. `false`: there are too many.
+    pub(crate) fn put(&mut self, claim: Claim) -> bool {
+        if let Some(old) = self.claims.iter_mut().find(|old| old.path == claim.path) {
+            *old = claim;
+        } else if self.claims.len() < MAX_CLAIMS {
+            self.claims.push(claim);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// The namespace that the claims are for.
+    pub(crate) fn namespace(&self) -> Option<&Arc<str>> {
+        self.claims.first().map(|claim| &claim.namespace)
+    }
+
+    /// Whether a claim permits something at a path (in lower case) now.
+    pub(crate) fn permit(&self, path: &str, right: Option<Rights>, now: Timestamp) -> bool {
+        self.claims.iter().any(|claim| {
+            covers(&claim.path, path)
+                && right.is_none_or(|right| claim.rights.cover(right))
+                && claim.expires.is_none_or(|expires| expires > now)
+        })
+    }
+}
+
+/// The path in the audience of a token, in lower case: the scheme, host and port of clients differ and do not count, and
+/// some ask for a token of their own for a management node.
+pub(crate) fn audience_path(audience: &str) -> String {
+    let path = match audience.split_once("://") {
+        Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
+        None => audience,
+    };
+    let path = path.trim_matches('/').to_lowercase();
+    match path.strip_suffix("/$management") {
+        Some(entity) => entity.to_owned(),
+        None => path,
+    }
+}
+
+/// Whether a token for one path is good for another.
+pub(crate) fn covers(claim: &str, path: &str) -> bool {
+    match path.strip_prefix(claim) {
+        Some(rest) => claim.is_empty() || rest.is_empty() || rest.starts_with('/'),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The audiences that the SDKs put for a queue (captured).
+    #[test]
+    fn audiences_of_all_sdks_are_one_path() {
+        for audience in [
+            "sb://127.0.0.1:33894/q1",
+            "sb://contoso.servicebus.windows.net/Q1/",
+            "amqps://contoso.servicebus.windows.net/q1/$management",
+            "amqp://contoso.servicebus.windows.net/q1",
+            "q1",
+        ] {
+            assert_eq!(audience_path(audience), "q1", "{audience}");
+        }
+        assert_eq!(audience_path("sb://contoso.servicebus.windows.net/"), "");
+        assert_eq!(audience_path("sb://contoso.servicebus.windows.net"), "");
+    }
+
+    #[test]
+    fn a_claim_covers_what_lies_under_its_path() {
+        for (claim, path, expected) in [
+            ("", "q1", true),
+            ("q1", "q1", true),
+            ("q1", "q1/$deadletterqueue", true),
+            ("t1", "t1/subscriptions/s", true),
+            ("q1", "q12", false),
+            ("q1", "q2", false),
+            ("q1/$deadletterqueue", "q1", false),
+        ] {
+            assert_eq!(covers(claim, path), expected, "{claim} {path}");
+        }
+    }
+}

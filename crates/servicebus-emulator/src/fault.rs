@@ -1,0 +1,284 @@
+//! Faults as data: what a test orders, in Rust or as JSON.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::broker::{EntityId, Error, ErrorKind, Operation};
+
+/// Something that goes wrong on order.
+///
+/// As JSON: `{"fault": "fail", "entity": "orders", "operation": "send", "error": "server-busy", "times": 2}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(
+    tag = "fault",
+    rename_all = "kebab-case",
+    rename_all_fields = "kebab-case",
+    deny_unknown_fields
+)]
+#[non_exhaustive]
+pub enum Fault {
+    /// Connections end without a close, as when a machine dies: one, or all of them.
+    Drop {
+        /// The number of the connection; all without one.
+        #[serde(default)]
+        connection: Option<u64>,
+    },
+    /// Connections stay open and nothing comes any more, as when a network swallows packets.
+    HalfOpen {
+        /// The number of the connection; all without one.
+        #[serde(default)]
+        connection: Option<u64>,
+    },
+    /// Connections are closed with an error.
+    Close {
+        /// The number of the connection; all without one.
+        #[serde(default)]
+        connection: Option<u64>,
+        /// The condition, as `amqp:connection:forced`.
+        condition: String,
+        /// The text that goes with it.
+        #[serde(default)]
+        description: String,
+    },
+    /// Connections are written to in pieces of this many bytes, those that exist and those to come. 0 ends the fault.
+    Chop {
+        /// The most bytes of one write.
+        bytes: usize,
+    },
+    /// All links of an entity are detached with an error.
+    Detach {
+        /// The entity's path.
+        entity: String,
+        /// The error.
+        error: Failure,
+    },
+    /// The next operations of a kind fail.
+    Fail {
+        /// The entity's path.
+        entity: String,
+        /// The kind of operation.
+        operation: Operated,
+        /// How they fail.
+        error: Failure,
+        /// How many of them; 0 takes the fault back.
+        times: u32,
+    },
+    /// The next answers of a kind are never given.
+    LoseAnswer {
+        /// The entity's path.
+        entity: String,
+        /// To what.
+        operation: Answered,
+        /// Whether the operation takes effect in spite of it.
+        applied: bool,
+        /// How many answers.
+        times: u32,
+    },
+    /// The next answers of a kind come late, on the emulator's clock.
+    Delay {
+        /// The entity's path.
+        entity: String,
+        /// To what.
+        operation: Answered,
+        /// By how many milliseconds.
+        millis: u64,
+        /// How many answers.
+        times: u32,
+    },
+    /// A message is stored once more.
+    Duplicate {
+        /// The entity's path.
+        entity: String,
+        /// The message.
+        sequence_number: i64,
+    },
+    /// The lock on a message ends now.
+    ExpireLock {
+        /// The entity's path.
+        entity: String,
+        /// The message.
+        sequence_number: i64,
+    },
+    /// The lock on a session ends now.
+    ExpireSession {
+        /// The entity's path.
+        entity: String,
+        /// The session.
+        session: String,
+    },
+}
+
+/// A kind of operation that a [`Fault::Fail`] is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Operated {
+    /// Attaching a sender or receiver.
+    Attach,
+    /// Sending, scheduling included.
+    Send,
+    /// Settling, on a link or over management.
+    Settle,
+    /// Renewing the lock of a message or session.
+    Renew,
+    /// Any other request over management.
+    Manage,
+}
+
+/// What an answer is to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Answered {
+    /// A message that was sent on a link.
+    Send,
+    /// A settlement on a link.
+    Settle,
+}
+
+/// How an operation fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Failure {
+    /// `com.microsoft:server-busy`
+    ServerBusy,
+    /// `com.microsoft:timeout`
+    Timeout,
+    /// `amqp:internal-error`
+    InternalError,
+    /// `amqp:link:detach-forced`
+    DetachForced,
+    /// `amqp:unauthorized-access`
+    Unauthorized,
+    /// `amqp:not-found`
+    EntityNotFound,
+    /// `com.microsoft:entity-disabled`
+    EntityDisabled,
+    /// `amqp:resource-limit-exceeded`
+    QuotaExceeded,
+    /// `com.microsoft:message-lock-lost`
+    MessageLockLost,
+    /// `com.microsoft:session-lock-lost`
+    SessionLockLost,
+}
+
+impl Failure {
+    /// The error with the text of the service.
+    pub(crate) fn error(self) -> Error {
+        let (kind, text) = match self {
+            Self::ServerBusy => (
+                ErrorKind::ServerBusy,
+                "The request was terminated because the entity is being throttled. Error code : 50002. Please wait 10 seconds \
+                 and try again.",
+            ),
+            Self::Timeout => (ErrorKind::Timeout, "The operation did not complete within the allotted time."),
+            Self::InternalError => (
+                ErrorKind::Internal,
+                "The service was unable to process the request; please retry the operation.",
+            ),
+            Self::DetachForced => (
+                ErrorKind::DetachForced,
+                "The link is force detached by the broker because of a fault that was ordered.",
+            ),
+            Self::Unauthorized => (ErrorKind::Unauthorized, "Unauthorized access."),
+            Self::EntityNotFound => (
+                ErrorKind::EntityNotFound,
+                "The messaging entity of this operation could not be found.",
+            ),
+            Self::EntityDisabled => (ErrorKind::EntityDisabled, "The messaging entity is currently disabled."),
+            Self::QuotaExceeded => (
+                ErrorKind::QuotaExceeded,
+                "The maximum entity size has been reached or exceeded.",
+            ),
+            Self::MessageLockLost => (
+                ErrorKind::MessageLockLost,
+                "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the \
+                 queue, or was received by a different receiver instance.",
+            ),
+            Self::SessionLockLost => (
+                ErrorKind::SessionLockLost,
+                "The session lock has expired on the MessageSession. Accept a new MessageSession.",
+            ),
+        };
+        Error::new(kind, text)
+    }
+}
+
+impl From<Operated> for Operation {
+    fn from(operated: Operated) -> Self {
+        match operated {
+            Operated::Attach => Self::Attach,
+            Operated::Send => Self::Send,
+            Operated::Settle => Self::Settle,
+            Operated::Renew => Self::Renew,
+            Operated::Manage => Self::Manage,
+        }
+    }
+}
+
+/// What is done to an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Interference {
+    /// It is not given; the operation takes effect all the same, or does not.
+    Lose { applied: bool },
+    /// It is given later.
+    Delay(Duration),
+}
+
+/// The faults on answers that are ordered and have not happened.
+#[derive(Debug, Default)]
+pub(crate) struct AnswerFaults(Vec<AnswerFault>);
+
+#[derive(Debug)]
+struct AnswerFault {
+    entity: EntityId,
+    answered: Answered,
+    interference: Interference,
+    times: u32,
+}
+
+impl AnswerFaults {
+    /// Orders a fault in place of the one that is ordered for the same answers.
+    pub(crate) fn order(
+        &mut self,
+        entity: EntityId,
+        answered: Answered,
+        interference: Interference,
+        times: u32,
+    ) {
+        self.0
+            .retain(|fault| (fault.entity, fault.answered) != (entity, answered));
+        if times > 0 {
+            self.0.push(AnswerFault {
+                entity,
+                answered,
+                interference,
+                times,
+            });
+        }
+    }
+
+    /// What is to happen to the next answer.
+    pub(crate) fn take(&mut self, entity: EntityId, answered: Answered) -> Option<Interference> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let index = self
+            .0
+            .iter()
+            .position(|fault| (fault.entity, fault.answered) == (entity, answered))?;
+        let fault = self.0.get_mut(index)?;
+        let interference = fault.interference;
+        fault.times -= 1;
+        if fault.times == 0 {
+            self.0.swap_remove(index);
+        }
+        Some(interference)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+}

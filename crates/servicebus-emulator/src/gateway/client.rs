@@ -1,0 +1,243 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::Context;
+use std::time::{Duration, Instant};
+
+use servicebus_amqp::engine::{
+    Config, Connection, ConnectionError, Event, LinkError, PlainAmqp, Sasl, SessionError,
+    SessionOptions,
+};
+use servicebus_amqp::net::Application;
+use servicebus_amqp::types::{AmqpError, ByteString, Map, SaslCode, SaslInit, Symbol, Timestamp, Value};
+use slab::Slab;
+
+use super::link::{Link, LinkKind, Links};
+use crate::access::{Claims, Policy};
+use crate::broker::{EndTransaction, EntityId, LockToken, TransactionEnd};
+use crate::hub::{Hub, Mailbox, Parcel};
+
+/// How long a silent peer is waited for. The service tells its clients two minutes, half of it.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(240);
+
+/// What the service takes from and gives to all its clients.
+const MAX_FRAME_SIZE: u32 = 65_536;
+
+/// The context of deliveries that nothing is to be done about later.
+pub(super) const NO_LOCK: u64 = u64::MAX;
+
+/// One client's connection.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(super) hub: Arc<Hub>,
+    pub(super) mailbox: Arc<Mailbox>,
+    pub(super) links: Links,
+    pub(super) claims: Claims,
+    pub(super) policy: Policy,
+    /// The host that the client means to reach.
+    pub(super) host: Option<ByteString>,
+    /// The locks of deliveries that the client has not settled, by the context of the delivery.
+    pub(super) locks: Slab<Locked>,
+    /// Room to take parcels into, kept between wake-ups.
+    pub(super) parcels: VecDeque<Parcel>,
+    /// Answers that are due once the parcels are dealt with: ends of drains.
+    pub(super) drains: usize,
+    pub(super) unused_since: Timestamp,
+    /// When the idle times are checked next.
+    pub(super) idle_check: Option<Timestamp>,
+}
+
+/// A message that the client has and has not settled.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Locked {
+    pub(super) entity: EntityId,
+    pub(super) token: LockToken,
+}
+
+/// The settings of every client's connection.
+pub(crate) fn config() -> Config {
+    let mut config = Config::new("servicebus-emulator");
+    config.max_frame_size = MAX_FRAME_SIZE;
+    config.idle_timeout = Some(IDLE_TIMEOUT);
+    config.sasl = Sasl::Listener {
+        mechanisms: ["MSSBCBS", "PLAIN", "ANONYMOUS", "EXTERNAL"]
+            .map(Symbol::from_static)
+            .into(),
+        plain_amqp: PlainAmqp::Accept,
+    };
+    // Clients in the field read open and begin by position and stumble over lists that end early, so the last field
+    // is always there.
+    config.properties = Some(
+        Map::new()
+            .with(Symbol::from_static("product"), "servicebus-emulator")
+            .with(
+                Symbol::from_static("version"),
+                env!("CARGO_PKG_VERSION"),
+            ),
+    );
+    let mut sessions = SessionOptions::default();
+    sessions.properties = Some(Map::new());
+    config.accepted_sessions = sessions;
+    config.limits.partial_bytes = 128 * 1024 * 1024;
+    config
+}
+
+impl Client {
+    pub(crate) fn new(hub: Arc<Hub>, mailbox: Arc<Mailbox>) -> Self {
+        let policy = hub.read(|core| core.access.policy());
+        let now = hub.now();
+        let mut client = Self {
+            hub,
+            mailbox,
+            links: Links::default(),
+            claims: Claims::default(),
+            policy,
+            host: None,
+            locks: Slab::new(),
+            parcels: VecDeque::new(),
+            drains: 0,
+            unused_since: now,
+            idle_check: None,
+        };
+        client.watch_connection();
+        client
+    }
+
+    /// Only called by the connection's own task, so it never waits for itself.
+    pub(super) fn mailbox(&self) -> Option<&Mailbox> {
+        Some(&self.mailbox)
+    }
+
+    /// PLAIN names a key and its text; EXTERNAL leaves it to the claims that follow.
+    fn on_sasl_init(&mut self, connection: &mut Connection, init: &SaslInit) {
+        let code = if init.mechanism == *"PLAIN" {
+            match self.check_plain(init.initial_response.as_deref().unwrap_or_default()) {
+                Some(()) => SaslCode::Ok,
+                None => SaslCode::Auth,
+            }
+        } else {
+            SaslCode::Ok
+        };
+        // The client may be gone already; then nobody waits for the verdict.
+        let _ = connection.sasl_outcome(code);
+    }
+
+    /// `authorization-id NUL user NUL password` (RFC 4616).
+    fn check_plain(&mut self, response: &[u8]) -> Option<()> {
+        let text = std::str::from_utf8(response).ok()?;
+        let mut parts = text.split('\0');
+        let (_, user, password) = (parts.next()?, parts.next()?, parts.next()?);
+        let claim = self
+            .hub
+            .read(|core| core.access.check_password(user, password))?;
+        self.claims.put(claim).then_some(())
+    }
+
+    fn on_closed(&mut self, error: &ConnectionError) {
+        if let ConnectionError::Protocol(error) = error {
+            self.violation(error);
+        }
+        for link in self.links.remove_all(None) {
+            self.forget(link);
+        }
+        self.locks.clear();
+        let mailbox = Arc::clone(&self.mailbox);
+        self.hub.with(None, |core, _| core.disconnect(&mailbox));
+    }
+
+    pub(super) fn violation(&self, error: &AmqpError) {
+        self.hub.violations.add(self.mailbox.id(), error.to_string());
+    }
+
+    /// Tells the broker that a link is gone.
+    pub(super) fn forget(&mut self, link: Link) {
+        match link.kind {
+            LinkKind::Producer(entity) => {
+                let mailbox = Arc::clone(&self.mailbox);
+                self.hub.with(self.mailbox(), |core, _| {
+                    core.remove_producer(entity, &mailbox, link.key);
+                });
+            }
+            LinkKind::Consumer(consumer) => {
+                if consumer.draining {
+                    self.drains -= 1;
+                }
+                self.hub.with(self.mailbox(), |core, now| {
+                    core.detach_consumer(now, consumer.id);
+                });
+            }
+            LinkKind::Controller(transactions) => {
+                for transaction in transactions {
+                    // It may have ended on its own by its time limit.
+                    let _ = self.hub.run(
+                        self.mailbox(),
+                        EndTransaction {
+                            transaction,
+                            end: TransactionEnd::Rollback,
+                        },
+                    );
+                }
+            }
+            LinkKind::Requests(_) | LinkKind::Replies { .. } => {}
+        }
+        if self.links.is_empty() {
+            self.unused_since = self.hub.now();
+            self.watch_connection();
+        }
+    }
+}
+
+impl Application for Client {
+    fn on_event(&mut self, connection: &mut Connection, event: Event, _: Instant) {
+        match event {
+            Event::SaslInit(init) => self.on_sasl_init(connection, &init),
+            Event::Opened(open) => self.host = open.hostname,
+            Event::Closed(error) => self.on_closed(&error),
+            Event::SessionEnded { session, error } => {
+                if let SessionError::Protocol(error) = &error {
+                    self.violation(error);
+                }
+                for link in self.links.remove_all(Some(session)) {
+                    self.forget(link);
+                }
+            }
+            Event::AttachRequested {
+                session,
+                link,
+                attach,
+            } => self.on_attach(connection, session, link, attach),
+            Event::LinkDetached { link, error } => {
+                if let LinkError::Protocol(error) = &error {
+                    self.violation(error);
+                }
+                if let Some(link) = self.links.remove(link) {
+                    self.forget(link);
+                }
+            }
+            Event::Credit { link, credit } => self.on_credit(connection, link, credit, false),
+            Event::DrainRequested { link, credit } => {
+                self.on_credit(connection, link, credit, true);
+            }
+            Event::Delivery(delivery) => self.on_delivery(connection, delivery),
+            Event::Unsent { context, .. } => self.on_unsent(context),
+            Event::Outcome {
+                link,
+                delivery,
+                context,
+                state,
+                settled,
+            } => self.on_outcome(connection, link, delivery, context, state, settled),
+            // What only the side that asks for sessions, links and drains gets to see.
+            _ => {}
+        }
+    }
+
+    fn poll_inbox(&mut self, cx: &mut Context<'_>, connection: &mut Connection, now: Instant) {
+        self.mailbox.register(cx.waker());
+        self.handle_parcels(connection, now);
+    }
+}
+
+/// A map with one text key, for the properties of links.
+pub(super) fn property(key: &'static str, value: impl Into<Value>) -> Map {
+    Map::new().with(Symbol::from_static(key), value)
+}

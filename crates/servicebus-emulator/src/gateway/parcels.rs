@@ -1,0 +1,166 @@
+use std::time::Instant;
+
+use bytes::Bytes;
+use servicebus_amqp::engine::{
+    Connection, ConnectionError, DetachMode, LinkKey, OutgoingDelivery,
+};
+use servicebus_amqp::types::Timestamp;
+
+use super::client::{Client, Locked, NO_LOCK};
+use super::link::{Link, LinkKind};
+use super::transfer::settle;
+use crate::access::Rights;
+use crate::broker::{Delivery, EntityId, Settle, Settlement};
+use crate::hub::Parcel;
+
+impl Client {
+    /// Does what others left in the mailbox.
+    pub(super) fn handle_parcels(&mut self, connection: &mut Connection, now: Instant) {
+        let mut parcels = std::mem::take(&mut self.parcels);
+        loop {
+            self.mailbox.take(&mut parcels);
+            if parcels.is_empty() {
+                break;
+            }
+            for parcel in parcels.drain(..) {
+                self.handle_parcel(connection, parcel, now);
+            }
+        }
+        self.parcels = parcels;
+        self.end_drains(connection);
+    }
+
+    fn handle_parcel(&mut self, connection: &mut Connection, parcel: Parcel, now: Instant) {
+        match parcel {
+            Parcel::Deliver {
+                link,
+                entity,
+                delivery,
+            } => self.deliver(connection, link, entity, delivery),
+            Parcel::AcceptSession {
+                link,
+                consumer,
+                session,
+            } => {
+                if !self.accept_session(connection, link, &session) {
+                    // The client gave up while the session was granted.
+                    self.links.remove(link);
+                    self.hub.with(self.mailbox(), |core, now| {
+                        core.detach_consumer(now, consumer);
+                    });
+                }
+            }
+            Parcel::RefuseSession { link, error } => {
+                if self.links.remove(link).is_some() {
+                    let _ = connection.refuse_attach(link, error.to_amqp());
+                }
+            }
+            Parcel::Detach { link, error } => self.detach(connection, link, error),
+            Parcel::Answer { delivery, state } => settle(connection, delivery, state),
+            Parcel::TokenExpired => self.detach_unauthorised(connection),
+            Parcel::CheckIdle => self.check_idle(connection, now),
+            Parcel::Close(error) => {
+                if error.is_some() {
+                    connection.close(now, error);
+                } else {
+                    // The emulator stops: no handshake with a client that may itself be gone.
+                    connection.handle_disconnect(ConnectionError::ClosedLocally);
+                }
+            }
+        }
+    }
+
+    fn deliver(
+        &mut self,
+        connection: &mut Connection,
+        key: LinkKey,
+        entity: EntityId,
+        delivery: Delivery,
+    ) {
+        if let Some(Link {
+            kind: LinkKind::Consumer(consumer),
+            ..
+        }) = self.links.get_mut(key)
+        {
+            consumer.taken += 1;
+        }
+        self.touch(key);
+        let mut outgoing = OutgoingDelivery::new(delivery.message.to_bytes());
+        let context = match delivery.token {
+            Some(token) => {
+                outgoing.tag = Some(Bytes::copy_from_slice(&token.to_tag()));
+                self.locks.insert(Locked { entity, token }) as u64
+            }
+            None => {
+                outgoing.settled = true;
+                NO_LOCK
+            }
+        };
+        if let Err(error) = connection.send(key, outgoing, context) {
+            tracing::debug!(%error, "a delivery for a link that cannot take it");
+            self.on_unsent(context);
+        }
+    }
+
+    /// Gives the message of a lock back as if it had never been delivered.
+    pub(super) fn give_back(&self, locked: Locked) {
+        let command = Settle {
+            entity: locked.entity,
+            token: locked.token,
+            settlement: Settlement::Release,
+            transaction: None,
+        };
+        if let Err(error) = self.hub.run(self.mailbox(), command) {
+            tracing::debug!(%error, "a lock that ended before its message left");
+        }
+    }
+
+    pub(super) fn detach(
+        &mut self,
+        connection: &mut Connection,
+        key: LinkKey,
+        error: servicebus_amqp::types::AmqpError,
+    ) {
+        let Some(link) = self.links.remove(key) else {
+            return;
+        };
+        let waits = matches!(&link.kind, LinkKind::Consumer(consumer) if consumer.waiting.is_some());
+        self.forget(link);
+        let done = if waits {
+            connection.refuse_attach(key, error)
+        } else {
+            connection.detach(key, DetachMode::Close, Some(error))
+        };
+        if let Err(error) = done {
+            tracing::debug!(%error, "a link that is on its way out already");
+        }
+    }
+
+    /// Detaches the links that no token is good for any more.
+    fn detach_unauthorised(&mut self, connection: &mut Connection) {
+        let refused: Vec<_> = self
+            .links
+            .iter()
+            .filter_map(|link| {
+                let right = match &link.kind {
+                    LinkKind::Producer(_) => Some(Rights::Send),
+                    LinkKind::Consumer(_) => Some(Rights::Listen),
+                    LinkKind::Requests(super::link::Node::Management(_)) => None,
+                    _ => return None,
+                };
+                let error = self.authorise(&link.path, right).err()?;
+                Some((link.key, error.to_amqp()))
+            })
+            .collect();
+        for (key, error) in refused {
+            self.detach(connection, key, error);
+        }
+    }
+
+    pub(super) fn expire_claim_at(&self, at: Timestamp) {
+        let mailbox = std::sync::Arc::clone(&self.mailbox);
+        self.hub.with(self.mailbox(), |core, _| {
+            core.post_at(at, &mailbox, Parcel::TokenExpired);
+        });
+    }
+}
