@@ -173,7 +173,10 @@ impl Failure {
                 "The request was terminated because the entity is being throttled. Error code : 50002. Please wait 10 seconds \
                  and try again.",
             ),
-            Self::Timeout => (ErrorKind::Timeout, "The operation did not complete within the allotted time."),
+            Self::Timeout => (
+                ErrorKind::Timeout,
+                "The operation did not complete within the allotted time.",
+            ),
             Self::InternalError => (
                 ErrorKind::Internal,
                 "The service was unable to process the request; please retry the operation.",
@@ -187,7 +190,10 @@ impl Failure {
                 ErrorKind::EntityNotFound,
                 "The messaging entity of this operation could not be found.",
             ),
-            Self::EntityDisabled => (ErrorKind::EntityDisabled, "The messaging entity is currently disabled."),
+            Self::EntityDisabled => (
+                ErrorKind::EntityDisabled,
+                "The messaging entity is currently disabled.",
+            ),
             Self::QuotaExceeded => (
                 ErrorKind::QuotaExceeded,
                 "The maximum entity size has been reached or exceeded.",
@@ -276,9 +282,5 @@ impl AnswerFaults {
             self.0.swap_remove(index);
         }
         Some(interference)
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.0.clear();
     }
 }

@@ -34,6 +34,9 @@ impl Violations {
     }
 
     pub(crate) fn all(&self) -> Vec<Violation> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use servicebus_amqp::types::Timestamp;
 
 pub(crate) use self::claims::{Claim, Claims, audience_path};
-pub use self::sas::TokenError;
 use self::sas::SasToken;
+pub use self::sas::TokenError;
 
 /// The name of the key that every connection string names by default.
 pub const DEFAULT_KEY_NAME: &str = "RootManageSharedAccessKey";
@@ -21,7 +21,10 @@ pub const DEFAULT_KEY: &str = "SAS_KEY_VALUE";
 
 /// What a key or token permits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[allow(clippy::exhaustive_enums, reason = "the service has these three rights")]
+#[allow(
+    clippy::exhaustive_enums,
+    reason = "the service has these three rights"
+)]
 pub enum Rights {
     /// Everything.
     #[default]
@@ -36,9 +39,7 @@ pub enum Rights {
 
 impl Rights {
     pub(crate) fn cover(self, right: Self) -> bool {
-        self == right
-            || self == Self::Manage
-            || (self == Self::SendListen && right != Self::Manage)
+        self == right || self == Self::Manage || (self == Self::SendListen && right != Self::Manage)
     }
 }
 
@@ -72,6 +73,7 @@ pub(crate) enum Policy {
 }
 
 /// The keys and namespaces of an emulator.
+#[derive(Clone)]
 pub(crate) struct Access {
     default: Arc<str>,
     keys: HashMap<Box<str>, Key>,
@@ -95,6 +97,18 @@ impl Access {
 
     pub(crate) fn key(&self, name: &str) -> Option<&Key> {
         self.keys.get(name)
+    }
+
+    /// A key of a namespace, by name and text.
+    pub(crate) fn any_key_of(&self, namespace: &str) -> Option<(&str, &str)> {
+        let mut keys: Vec<_> = self
+            .keys
+            .iter()
+            .filter(|(_, key)| *key.namespace == *namespace)
+            .collect();
+        // The one with the most rights, then by name: the same one each time.
+        keys.sort_unstable_by_key(|(name, key)| (key.rights != Rights::Manage, *name));
+        keys.first().map(|(name, key)| (&***name, &*key.secret))
     }
 
     pub(crate) fn policy(&self) -> Policy {

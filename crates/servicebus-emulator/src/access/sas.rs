@@ -137,12 +137,24 @@ mod tests {
     #[test]
     fn says_what_is_wrong() {
         for (text, wrong) in [
-            ("SharedAccessSignature sr=a&sig=AAAA&se=1", "there is no skn"),
-            ("SharedAccessSignature sr=a&sig=AAAA&se=x&skn=k", "se is no number of seconds"),
-            ("SharedAccessSignature sr=a&sig=%21&se=1&skn=k", "sig is no base64"),
+            (
+                "SharedAccessSignature sr=a&sig=AAAA&se=1",
+                "there is no skn",
+            ),
+            (
+                "SharedAccessSignature sr=a&sig=AAAA&se=x&skn=k",
+                "se is no number of seconds",
+            ),
+            (
+                "SharedAccessSignature sr=a&sig=%21&se=1&skn=k",
+                "sig is no base64",
+            ),
             ("SharedAccessSignature sr", "a part without ="),
         ] {
-            assert_eq!(SasToken::parse(text).err(), Some(TokenError::Malformed(wrong)));
+            assert_eq!(
+                SasToken::parse(text).err(),
+                Some(TokenError::Malformed(wrong))
+            );
         }
     }
 }

@@ -1,18 +1,21 @@
-use servicebus_amqp::engine::{Connection, CreditMode, DrainPolicy, LinkKey, LinkOptions, OnOutcome, SessionKey};
+use std::sync::Arc;
+
+use servicebus_amqp::engine::{
+    Connection, CreditMode, DrainPolicy, LinkKey, LinkOptions, OnOutcome, SessionKey,
+};
 use servicebus_amqp::types::{
-    AmqpError, Attach, ByteString, Map, ReceiverSettleMode, Role, SenderSettleMode, Symbol,
-    TargetArchetype, Value, condition,
+    AmqpError, Attach, ByteString, Map, ReceiverSettleMode, Role, SenderSettleMode,
+    TargetArchetype, condition,
 };
 
 use super::client::{Client, property};
 use super::filter;
 use super::link::{Consumer, Link, LinkKind, Node};
+use super::names::link as names;
 use crate::access::{Policy, Rights};
 use crate::broker::{
-    AttachReceiver, AttachSender, Attached, EntityId, Error, ErrorKind, ReceiveMode,
-    SessionGrant,
+    AttachReceiver, AttachSender, Attached, EntityId, Error, ErrorKind, ReceiveMode, SessionGrant,
 };
-use super::names::link as names;
 
 /// How many messages a client may have on their way to the emulator, per link; the service's figure.
 const SENDER_CREDIT: u32 = 1000;
@@ -76,7 +79,10 @@ impl Client {
                 return self.attach_controller(connection, session, key, &attach);
             }
             (Role::Sender, Some(TargetArchetype::Target(target))) => target.address.clone(),
-            (Role::Receiver, _) => attach.source.as_ref().and_then(|source| source.address.clone()),
+            (Role::Receiver, _) => attach
+                .source
+                .as_ref()
+                .and_then(|source| source.address.clone()),
             _ => None,
         };
         let address = address.ok_or_else(|| {
@@ -100,8 +106,12 @@ impl Client {
                     .resolve(&path, Some(right))
                     .map_err(|error| error.to_amqp())?;
                 let attached = match attach.role {
-                    Role::Sender => self.attach_producer(connection, session, key, &attach, entity, path),
-                    Role::Receiver => self.attach_consumer(connection, session, key, attach, entity, path),
+                    Role::Sender => {
+                        self.attach_producer(connection, session, key, &attach, entity, path)
+                    }
+                    Role::Receiver => {
+                        self.attach_consumer(connection, session, key, attach, entity, path)
+                    }
                 };
                 return attached.map_err(|error| error.to_amqp());
             }
@@ -113,13 +123,11 @@ impl Client {
     /// The entity at a path, if the client may do that there.
     fn resolve(&self, path: &str, right: Option<Rights>) -> Result<EntityId, Error> {
         self.authorise(path, right)?;
-        self.hub.read(|core| {
-            let namespace = match self.claims.namespace() {
-                Some(namespace) => namespace,
-                None => core.access.default_namespace(),
-            };
-            core.broker.resolve(namespace, path)
-        })
+        let namespace = match self.claims.namespace() {
+            Some(namespace) => Arc::clone(namespace),
+            None => Arc::clone(self.hub.access().default_namespace()),
+        };
+        self.hub.read(|core| core.broker.resolve(&namespace, path))
     }
 
     /// Whether the client has shown a token for a path, where that is needed.
@@ -155,13 +163,21 @@ impl Client {
         // The emulator states an outcome and settles in one; a client that asked for more waits for ever otherwise.
         options.rcv_settle_mode = ReceiverSettleMode::First;
         options.max_message_size = Some(terms.max_message_size.unwrap_or(MAX_MESSAGE_SIZE));
-        let batch = terms
-            .max_batch_size
-            .map_or(MAX_BATCH_SIZE, |size| i64::try_from(size).unwrap_or(i64::MAX));
+        let batch = terms.max_batch_size.map_or(MAX_BATCH_SIZE, |size| {
+            i64::try_from(size).unwrap_or(i64::MAX)
+        });
         options.properties = Some(property(names::MAX_MESSAGE_BATCH_SIZE, batch));
         options.credit = CreditMode::Window(SENDER_CREDIT);
-        self.accept(connection, session, key, attach, options, path, LinkKind::Producer(entity));
-        let mailbox = std::sync::Arc::clone(&self.mailbox);
+        self.accept(
+            connection,
+            session,
+            key,
+            attach,
+            options,
+            path,
+            LinkKind::Producer(entity),
+        );
+        let mailbox = Arc::clone(&self.mailbox);
         self.hub.with(self.mailbox(), |core, _| {
             core.add_producer(entity, &mailbox, key);
         });
@@ -186,26 +202,22 @@ impl Client {
             mode,
             session: filter::session_request(&attach)?,
         };
-        let mailbox = std::sync::Arc::clone(&self.mailbox);
+        let mailbox = Arc::clone(&self.mailbox);
         let attached = self.hub.with(self.mailbox(), |core, now| {
             core.attach_consumer(now, command, &mailbox, key)
         })?;
         let consumer = |id| Consumer {
             id,
-            entity,
-            mode,
             taken: 0,
             draining: false,
             waiting: None,
-            holds: None,
         };
         match attached {
             Attached::Ready {
                 consumer: id,
                 session: grant,
             } => {
-                let mut consumer = consumer(id);
-                consumer.holds = grant.as_ref().map(|grant| grant.id.clone());
+                let consumer = consumer(id);
                 let options = consumer_options(&attach, grant.as_ref());
                 let kind = LinkKind::Consumer(consumer);
                 self.accept(connection, session, key, &attach, options, path, kind);
@@ -245,7 +257,6 @@ impl Client {
         let Some(attach) = consumer.waiting.take() else {
             return false;
         };
-        consumer.holds = Some(grant.id.clone());
         let options = consumer_options(&attach, Some(grant));
         connection.accept_attach(key, options).is_ok()
     }
@@ -263,7 +274,15 @@ impl Client {
         options.max_message_size = Some(64 * 1024);
         options.properties = Some(Map::new());
         let kind = LinkKind::Controller(Vec::new());
-        self.accept(connection, session, key, attach, options, String::new(), kind);
+        self.accept(
+            connection,
+            session,
+            key,
+            attach,
+            options,
+            String::new(),
+            kind,
+        );
         Ok(())
     }
 

@@ -8,7 +8,9 @@ use servicebus_amqp::engine::{
     SessionOptions,
 };
 use servicebus_amqp::net::Application;
-use servicebus_amqp::types::{AmqpError, ByteString, Map, SaslCode, SaslInit, Symbol, Timestamp, Value};
+use servicebus_amqp::types::{
+    AmqpError, ByteString, Map, SaslCode, SaslInit, Symbol, Timestamp, Value,
+};
 use slab::Slab;
 
 use super::link::{Link, LinkKind, Links};
@@ -69,10 +71,7 @@ pub(crate) fn config() -> Config {
     config.properties = Some(
         Map::new()
             .with(Symbol::from_static("product"), "servicebus-emulator")
-            .with(
-                Symbol::from_static("version"),
-                env!("CARGO_PKG_VERSION"),
-            ),
+            .with(Symbol::from_static("version"), env!("CARGO_PKG_VERSION")),
     );
     let mut sessions = SessionOptions::default();
     sessions.properties = Some(Map::new());
@@ -83,7 +82,7 @@ pub(crate) fn config() -> Config {
 
 impl Client {
     pub(crate) fn new(hub: Arc<Hub>, mailbox: Arc<Mailbox>) -> Self {
-        let policy = hub.read(|core| core.access.policy());
+        let policy = hub.access().policy();
         let now = hub.now();
         let mut client = Self {
             hub,
@@ -126,9 +125,7 @@ impl Client {
         let text = std::str::from_utf8(response).ok()?;
         let mut parts = text.split('\0');
         let (_, user, password) = (parts.next()?, parts.next()?, parts.next()?);
-        let claim = self
-            .hub
-            .read(|core| core.access.check_password(user, password))?;
+        let claim = self.hub.access().check_password(user, password)?;
         self.claims.put(claim).then_some(())
     }
 
@@ -145,7 +142,9 @@ impl Client {
     }
 
     pub(super) fn violation(&self, error: &AmqpError) {
-        self.hub.violations.add(self.mailbox.id(), error.to_string());
+        self.hub
+            .violations
+            .add(self.mailbox.id(), error.to_string());
     }
 
     /// Tells the broker that a link is gone.

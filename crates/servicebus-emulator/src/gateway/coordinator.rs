@@ -1,9 +1,7 @@
 //! Transactions: declared and discharged on a link to the coordinator (AMQP 1.0 §4.3).
 
 use servicebus_amqp::engine::{Connection, IncomingDelivery};
-use servicebus_amqp::types::{
-    Body, Bytes, DeliveryState, Descriptor, Message, Outcome, Value,
-};
+use servicebus_amqp::types::{Body, Bytes, DeliveryState, Descriptor, Message, Outcome, Value};
 
 use super::client::Client;
 use super::link::LinkKind;

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use servicebus_amqp::types::{
-    Attach, ByteString, Described, Descriptor, Map, Source, Symbol, Timestamp, Value,
-};
+use servicebus_amqp::types::{Attach, ByteString, Map, Source, Symbol, Timestamp, Value};
 
-use crate::broker::{Error, ErrorKind, SessionRequest};
 use super::names::link;
+use crate::broker::{Error, ErrorKind, SessionRequest};
 
 /// Which session a client asks for.
 pub(super) fn session_request(attach: &Attach) -> Result<SessionRequest, Error> {
@@ -73,6 +71,8 @@ fn ticks(time: Timestamp) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use servicebus_amqp::types::{Described, Descriptor};
+
     use super::*;
 
     fn source(value: Value) -> Source {

@@ -84,7 +84,9 @@ impl Client {
             let busy = match &link.kind {
                 LinkKind::Consumer(consumer) => {
                     consumer.waiting.is_some()
-                        || connection.link(link.key).is_ok_and(|link| link.unsettled > 0)
+                        || connection
+                            .link(link.key)
+                            .is_ok_and(|link| link.unsettled > 0)
                 }
                 _ => false,
             };

@@ -1,7 +1,7 @@
 use servicebus_amqp::engine::{LinkKey, SessionKey};
 use servicebus_amqp::types::{Attach, ByteString, Timestamp};
 
-use crate::broker::{ConsumerId, EntityId, ReceiveMode, TransactionId};
+use crate::broker::{ConsumerId, EntityId, TransactionId};
 
 /// The links of one connection, by slot.
 #[derive(Debug, Default)]
@@ -48,16 +48,12 @@ pub(super) enum Node {
 #[derive(Debug)]
 pub(super) struct Consumer {
     pub(super) id: ConsumerId,
-    pub(super) entity: EntityId,
-    pub(super) mode: ReceiveMode,
     /// How many deliveries were taken out of the mailbox.
     pub(super) taken: u64,
     /// Whether the client waits for the end of a drain.
     pub(super) draining: bool,
     /// The attach, while it waits for a session.
     pub(super) waiting: Option<Box<Attach>>,
-    /// The session that it holds.
-    pub(super) holds: Option<ByteString>,
 }
 
 impl Links {

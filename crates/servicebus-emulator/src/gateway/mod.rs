@@ -12,6 +12,7 @@ mod filter;
 mod idle;
 mod line;
 mod link;
+mod log;
 mod management;
 mod names;
 mod node;
@@ -20,4 +21,5 @@ mod parcels;
 mod transfer;
 
 pub(crate) use client::{Client, config};
-pub(crate) use line::{FrameLog, Line, LineControl};
+pub(crate) use line::{Line, LineControl};
+pub(crate) use log::FrameLog;

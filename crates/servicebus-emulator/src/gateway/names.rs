@@ -8,7 +8,8 @@ pub(super) mod link {
     /// Until when the session is locked; long, .NET ticks.
     pub(in crate::gateway) const LOCKED_UNTIL_UTC: &str = "com.microsoft:locked-until-utc";
     /// How large a batch may be, where that differs from a single message; long.
-    pub(in crate::gateway) const MAX_MESSAGE_BATCH_SIZE: &str = "com.microsoft:max-message-batch-size";
+    pub(in crate::gateway) const MAX_MESSAGE_BATCH_SIZE: &str =
+        "com.microsoft:max-message-batch-size";
 }
 
 /// Application properties of requests and replies.

@@ -1,10 +1,12 @@
 //! Requests and replies of the nodes `$cbs` and `$management`.
 
 use bytes::BytesMut;
-use servicebus_amqp::engine::{Connection, IncomingDelivery, LinkKey, OutgoingDelivery, SessionKey};
+use servicebus_amqp::engine::{
+    Connection, IncomingDelivery, LinkKey, OutgoingDelivery, SessionKey,
+};
 use servicebus_amqp::types::{
-    AmqpError, Body, ByteString, Bytes, DeliveryState, LazyMap, Map, Message, MessageId, Outcome, Properties,
-    Symbol, Value, condition,
+    AmqpError, Body, ByteString, Bytes, DeliveryState, LazyMap, Map, Message, MessageId, Outcome,
+    Properties, Symbol, Value, condition,
 };
 
 use super::client::{Client, NO_LOCK};
@@ -131,7 +133,12 @@ impl Client {
             room: status.peer_max_message_size.unwrap_or(u64::MAX),
         };
         let payload = match node {
-            Node::Cbs => encode(Spelling::Cbs, self.on_put_token(&request), &request, properties.message_id),
+            Node::Cbs => encode(
+                Spelling::Cbs,
+                self.on_put_token(&request),
+                &request,
+                properties.message_id,
+            ),
             Node::Management(entity) => encode(
                 Spelling::Management,
                 self.on_management(entity, &request),
@@ -154,10 +161,17 @@ impl Client {
 
     /// The link for the replies to a request: on its session, with the reply-to as its target's address or as its name, or
     /// the only one from the node. Clients differ in which of these they mean.
-    fn reply_link(&self, session: SessionKey, node: Node, reply_to: Option<&str>) -> Option<LinkKey> {
+    fn reply_link(
+        &self,
+        session: SessionKey,
+        node: Node,
+        reply_to: Option<&str>,
+    ) -> Option<LinkKey> {
         let candidates = || {
             self.links.iter().filter_map(|link| match &link.kind {
-                LinkKind::Replies { node: of, address } if *of == node && link.session == session => {
+                LinkKind::Replies { node: of, address }
+                    if *of == node && link.session == session =>
+                {
                     Some((link, address.as_deref()))
                 }
                 _ => None,
@@ -165,7 +179,8 @@ impl Client {
         };
         if let Some(reply_to) = reply_to {
             let by_address = candidates().find(|(_, address)| *address == Some(reply_to));
-            let found = by_address.or_else(|| candidates().find(|(link, _)| link.name == *reply_to));
+            let found =
+                by_address.or_else(|| candidates().find(|(link, _)| link.name == *reply_to));
             if let Some((link, _)) = found {
                 return Some(link.key);
             }

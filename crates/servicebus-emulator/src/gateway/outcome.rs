@@ -106,7 +106,10 @@ fn settlement(outcome: Outcome) -> Result<Settlement, Error> {
         Outcome::Released => Ok(Settlement::Release),
         // Clients differ in delivery-failed; only undeliverable-here tells the two apart.
         Outcome::Modified(modified) => {
-            let properties = modified.message_annotations.map(text_keys).unwrap_or_default();
+            let properties = modified
+                .message_annotations
+                .map(text_keys)
+                .unwrap_or_default();
             Ok(match modified.undeliverable_here {
                 Some(true) => Settlement::Defer { properties },
                 _ => Settlement::Abandon { properties },

@@ -1,9 +1,7 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use servicebus_amqp::engine::{
-    Connection, ConnectionError, DetachMode, LinkKey, OutgoingDelivery,
-};
+use servicebus_amqp::engine::{Connection, DetachMode, LinkKey, OutgoingDelivery};
 use servicebus_amqp::types::Timestamp;
 
 use super::client::{Client, Locked, NO_LOCK};
@@ -59,14 +57,7 @@ impl Client {
             Parcel::Answer { delivery, state } => settle(connection, delivery, state),
             Parcel::TokenExpired => self.detach_unauthorised(connection),
             Parcel::CheckIdle => self.check_idle(connection, now),
-            Parcel::Close(error) => {
-                if error.is_some() {
-                    connection.close(now, error);
-                } else {
-                    // The emulator stops: no handshake with a client that may itself be gone.
-                    connection.handle_disconnect(ConnectionError::ClosedLocally);
-                }
-            }
+            Parcel::Close(error) => connection.close(now, Some(error)),
         }
     }
 
@@ -124,7 +115,8 @@ impl Client {
         let Some(link) = self.links.remove(key) else {
             return;
         };
-        let waits = matches!(&link.kind, LinkKind::Consumer(consumer) if consumer.waiting.is_some());
+        let waits =
+            matches!(&link.kind, LinkKind::Consumer(consumer) if consumer.waiting.is_some());
         self.forget(link);
         let done = if waits {
             connection.refuse_attach(key, error)

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use servicebus_amqp::engine::{Connection, DeliveryKey, IncomingDelivery, Settle};
 use servicebus_amqp::types::{
-    Bytes, DeliveryState, Outcome, TransactionalState, condition, AmqpError,
+    AmqpError, Bytes, DeliveryState, Outcome, TransactionalState, condition,
 };
 
 use super::client::Client;

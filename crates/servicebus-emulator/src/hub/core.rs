@@ -5,7 +5,6 @@ use servicebus_amqp::engine::LinkKey;
 use servicebus_amqp::types::{AmqpError, Timestamp};
 
 use super::{Mailbox, Parcel};
-use crate::access::Access;
 use crate::broker::{
     AttachReceiver, Attached, Broker, ConsumerId, DetachReceiver, Effect, EntityId, Error,
     SetCredit,
@@ -16,7 +15,6 @@ use crate::fault::AnswerFaults;
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) broker: Broker,
-    pub(crate) access: Access,
     pub(crate) faults: AnswerFaults,
     pub(super) connections: HashMap<u64, Arc<Mailbox>>,
     consumers: HashMap<ConsumerId, Route>,
@@ -39,10 +37,9 @@ struct Route {
 }
 
 impl Core {
-    pub(super) fn new(broker: Broker, access: Access) -> Self {
+    pub(super) fn new(broker: Broker) -> Self {
         Self {
             broker,
-            access,
             faults: AnswerFaults::default(),
             connections: HashMap::new(),
             consumers: HashMap::new(),
@@ -107,12 +104,7 @@ impl Core {
     }
 
     /// Notes a link that sends to an entity.
-    pub(crate) fn add_producer(
-        &mut self,
-        entity: EntityId,
-        mailbox: &Arc<Mailbox>,
-        link: LinkKey,
-    ) {
+    pub(crate) fn add_producer(&mut self, entity: EntityId, mailbox: &Arc<Mailbox>, link: LinkKey) {
         let producers = self.producers.entry(entity).or_default();
         producers.push((Arc::clone(mailbox), link));
     }
@@ -132,6 +124,10 @@ impl Core {
         self.timers.retain(|_, (of, _)| of.id() != mailbox.id());
     }
 
+    pub(crate) fn is_connected(&self, number: u64) -> bool {
+        self.connections.contains_key(&number)
+    }
+
     /// The mailboxes of all connections.
     pub(crate) fn mailboxes(&self) -> impl Iterator<Item = &Arc<Mailbox>> {
         self.connections.values()
@@ -140,10 +136,8 @@ impl Core {
     /// Leaves a parcel for a connection at a time.
     pub(crate) fn post_at(&mut self, at: Timestamp, mailbox: &Arc<Mailbox>, parcel: Parcel) {
         self.timers_set += 1;
-        self.timers.insert(
-            (at, self.timers_set),
-            (Arc::clone(mailbox), parcel),
-        );
+        self.timers
+            .insert((at, self.timers_set), (Arc::clone(mailbox), parcel));
     }
 
     /// Runs what is due, each timer at its own time and in that order.
@@ -165,7 +159,10 @@ impl Core {
     /// When [`handle_timeout`](Self::handle_timeout) has something to do next.
     pub(crate) fn poll_timeout(&self) -> Option<Timestamp> {
         let own = self.timers.first_key_value().map(|((at, _), _)| *at);
-        [own, self.broker.poll_timeout()].into_iter().flatten().min()
+        [own, self.broker.poll_timeout()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Whether a timer is due before the timekeeper wakes up.

@@ -49,7 +49,7 @@ pub(crate) enum Parcel {
     /// The idle time of a link or of the connection may be over.
     CheckIdle,
     /// Close the connection.
-    Close(Option<AmqpError>),
+    Close(AmqpError),
 }
 
 impl Mailbox {

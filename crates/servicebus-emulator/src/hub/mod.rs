@@ -14,7 +14,7 @@ mod mailbox;
 mod timekeeper;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
 use servicebus_amqp::types::Timestamp;
 use tokio::sync::{Notify, broadcast};
@@ -22,8 +22,8 @@ use tokio::sync::{Notify, broadcast};
 pub use self::clock::Clock;
 pub(crate) use self::clock::after;
 pub(crate) use self::core::Core;
-pub(crate) use self::timekeeper::start as start_timekeeper;
 pub(crate) use self::mailbox::{Mailbox, Parcel};
+pub(crate) use self::timekeeper::start as start_timekeeper;
 use crate::access::Access;
 use crate::broker::{Broker, Command, Error, Event, Limits};
 use crate::idle::IdleTimes;
@@ -47,6 +47,7 @@ pub(crate) struct Settings {
 pub(crate) struct Hub {
     core: Mutex<Core>,
     clock: Clock,
+    access: RwLock<Arc<Access>>,
     /// Tells the timekeeper that an earlier timer was set.
     timer_set: Condvar,
     /// Tells those who wait for a state that something happened.
@@ -61,8 +62,9 @@ impl Hub {
     pub(crate) fn new(settings: Settings) -> Arc<Self> {
         let broker = Broker::new(settings.limits, settings.seed);
         Arc::new(Self {
-            core: Mutex::new(Core::new(broker, settings.access)),
+            core: Mutex::new(Core::new(broker)),
             clock: settings.clock,
+            access: RwLock::new(Arc::new(settings.access)),
             timer_set: Condvar::new(),
             changed: Notify::new(),
             events: broadcast::Sender::new(EVENTS),
@@ -110,6 +112,17 @@ impl Hub {
     /// Looks at the core without changing it.
     pub(crate) fn read<R>(&self, read: impl FnOnce(&Core) -> R) -> R {
         read(&self.lock())
+    }
+
+    /// The keys and namespaces at this moment.
+    pub(crate) fn access(&self) -> Arc<Access> {
+        let access = self.access.read();
+        Arc::clone(&access.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn change_access<R>(&self, change: impl FnOnce(&mut Access) -> R) -> R {
+        let mut access = self.access.write().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::make_mut(&mut access))
     }
 
     pub(crate) fn now(&self) -> Timestamp {

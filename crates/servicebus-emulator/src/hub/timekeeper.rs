@@ -28,7 +28,10 @@ impl Hub {
             self.changed.notify_waiters();
             core.armed = core.poll_timeout();
             core = match core.armed {
-                None => self.timer_set.wait(core).unwrap_or_else(PoisonError::into_inner),
+                None => self
+                    .timer_set
+                    .wait(core)
+                    .unwrap_or_else(PoisonError::into_inner),
                 Some(next) => {
                     let millis = next.as_millis().saturating_sub(now.as_millis());
                     let wait = Duration::from_millis(millis.try_into().unwrap_or(0));
@@ -39,14 +42,9 @@ impl Hub {
         }
     }
 
-    /// Ends the timekeeper and closes all connections.
+    /// Ends the timekeeper.
     pub(crate) fn stop(&self) {
-        let mut core = self.lock();
-        core.stopped = true;
-        for mailbox in core.mailboxes() {
-            mailbox.push(super::Parcel::Close(None), None);
-        }
-        drop(core);
+        self.lock().stopped = true;
         self.timer_set.notify_all();
     }
 }
