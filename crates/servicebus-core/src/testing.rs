@@ -1,5 +1,6 @@
-use bytes::Bytes;
-use servicebus_amqp::types::{Map, Value};
+use bytes::{Bytes, BytesMut};
+use servicebus_amqp::codec::{Frame, decode_frame};
+use servicebus_amqp::types::{DeliveryState, Map, Performative, Value};
 
 /// The bytes that these hexadecimal digits are; blanks are left out.
 pub(crate) fn hex(digits: &str) -> Bytes {
@@ -24,4 +25,18 @@ fn sorted_value(value: &Value) -> Value {
         Value::List(elements) => Value::List(elements.iter().map(sorted_value).collect()),
         other => other.clone(),
     }
+}
+
+/// The state that a captured disposition or transfer carries.
+pub(crate) fn state_in(frame: &str) -> DeliveryState {
+    let mut bytes = BytesMut::from(&hex(frame)[..]);
+    let state = match decode_frame(&mut bytes, u32::MAX).unwrap() {
+        Some(Frame::Amqp { performative, .. }) => match performative {
+            Performative::Disposition(disposition) => disposition.state,
+            Performative::Transfer(transfer) => transfer.state,
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    };
+    state.unwrap()
 }

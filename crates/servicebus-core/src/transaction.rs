@@ -119,6 +119,7 @@ mod tests {
     use servicebus_amqp::types::AmqpError;
 
     use super::*;
+    use crate::testing::state_in;
 
     fn id() -> TransactionId {
         let txn_id =
@@ -195,5 +196,30 @@ mod tests {
         assert_eq!(error.condition(), Some("amqp:transaction:rollback"));
         assert!(!error.is_transient());
         assert!(read_discharged(Some(&DeliveryState::ACCEPTED)).is_ok());
+    }
+
+    /// States composed by the encoder of another project from AMQP 1.0 §4.5.
+    #[test]
+    fn states_on_the_wire() {
+        let declared = state_in(
+            "0000002c02000000005315c01f05560143435601005333c01301a010000102030405060708090a0b0c0d0e0f",
+        );
+        let found = read_declared(Some(&declared)).unwrap();
+        assert_eq!(found, id());
+        let sent = state_in(
+            "0000004702000000005314c0290852015202a00402000000435600560040005334c01301a010000102030405060708090a0b0c0d0e0f\
+             005373c00601a103742d31005375a00178",
+        );
+        assert_eq!(id().of_send(), sent);
+        let settled = state_in(
+            "0000003202000000005315c025055601520752075600005334c01702a010000102030405060708090a0b0c0d0e0f00532445",
+        );
+        assert_eq!(id().of_settlement(Outcome::Accepted), settled);
+        let refused = state_in(
+            "0000004a02000000005315c03d055601520152015601005325c02f0100531dc02902a319616d71703a7472616e73616374696f6e3a72\
+             6f6c6c6261636ba10b726f6c6c6564206261636b",
+        );
+        let error = read_discharged(Some(&refused)).unwrap_err();
+        assert_eq!(error.condition(), Some("amqp:transaction:rollback"));
     }
 }

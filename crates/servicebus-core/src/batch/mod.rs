@@ -75,7 +75,7 @@ impl MessageBatch {
             ));
         }
         self.scratch.clear();
-        message.encode_to(&mut self.scratch, self.created)?;
+        message.clone().encode_to(&mut self.scratch, self.created)?;
         let before = self.payload.len();
         if self.len == 0 {
             let envelope = envelope(message);

@@ -59,7 +59,14 @@ impl ReceivedMessage {
     /// A message as a broker might deliver it, for tests of code that handles messages.
     pub fn from_parts(message: Message, broker: BrokerProperties) -> Self {
         let created = broker.enqueued_time.unwrap_or(SystemTime::UNIX_EPOCH);
-        let mut amqp = message.to_amqp(created);
+        let annotations = Annotations {
+            broker,
+            scheduled_enqueue_time: message.scheduled_enqueue_time,
+            partition_key: message.partition_key.clone(),
+            transaction_partition_key: message.transaction_partition_key.clone(),
+        };
+        let broker = &annotations.broker;
+        let mut amqp = message.into_amqp(created);
         let header = amqp.header.get_or_insert_default();
         header.delivery_count = Some(broker.delivery_count.saturating_sub(1));
         let properties = amqp.properties.get_or_insert_default();
@@ -67,15 +74,7 @@ impl ReceivedMessage {
             properties.creation_time = None;
             properties.absolute_expiry_time = None;
         }
-        Self {
-            annotations: Annotations {
-                broker,
-                scheduled_enqueue_time: message.scheduled_enqueue_time,
-                partition_key: message.partition_key,
-                transaction_partition_key: message.transaction_partition_key,
-            },
-            amqp,
-        }
+        Self { amqp, annotations }
     }
 
     /// The content.

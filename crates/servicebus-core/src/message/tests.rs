@@ -457,7 +457,7 @@ fn a_copy_of_a_received_message() {
         .session_id("s")
         .subject("subject")
         .time_to_live(Duration::from_secs(60));
-    let mut amqp = sent.to_amqp(at_millis(1));
+    let mut amqp = sent.clone().into_amqp(at_millis(1));
     amqp.header.as_mut().unwrap().delivery_count = Some(4);
     amqp.delivery_annotations = Some(LazyMap::from(
         &Map::new().with(Symbol::from("x-opt-lock-token"), Uuid::nil()),
@@ -484,7 +484,7 @@ fn a_copy_of_a_received_message() {
         ..AmqpFields::default()
     }));
     assert_eq!(copy, expected);
-    let again = copy.to_amqp(at_millis(1));
+    let again = copy.into_amqp(at_millis(1));
     assert_eq!(again.header.unwrap().delivery_count, None);
     assert_eq!(again.delivery_annotations, None);
 }
