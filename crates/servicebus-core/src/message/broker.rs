@@ -83,8 +83,8 @@ impl BrokerProperties {
         let Some(annotations) = annotations else {
             return found;
         };
-        for (key, value) in annotations.iter().map_while(Result::ok) {
-            let Some(key) = key.as_text() else { continue };
+        // What cannot be read ends it; what was read before is kept.
+        let _ = annotations.for_each_text(|key, value| {
             let broker = &mut found.broker;
             match key {
                 annotation::SEQUENCE_NUMBER => {
@@ -102,7 +102,7 @@ impl BrokerProperties {
                 annotation::VIA_PARTITION_KEY => found.transaction_partition_key = text(value),
                 _ => {}
             }
-        }
+        });
         found
     }
 }
