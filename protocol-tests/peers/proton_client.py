@@ -2,7 +2,8 @@
 
 Standard input: one JSON request
   { do: "send" | "receive" | "drain", port, transport: "tcp" | "tls", ca, sasl: "none" | "anonymous" | "plain", user,
-    password, max_frame_size, answers_detach, address, messages: [{ id, body, properties }], outcomes: ["accepted", ...], credit }
+    password, max_frame_size, answers_detach, address, messages: [{ id, body, properties }], outcomes: ["accepted", ...], credit,
+    expected }
 Standard output: one JSON answer
   { outcomes: [...] } or { messages: [{ id, body, properties, delivery_count }] } or { error }
 Bodies are base64. The answer comes after the link and the connection have been closed from both sides.
@@ -138,10 +139,10 @@ class Receive(Client):
             "properties": message.properties or {},
             "delivery_count": message.delivery_count,
         })
-        self.settle(event.delivery, len(self.answer["messages"]) - 1)
+        self.decide(event.delivery, len(self.answer["messages"]) - 1)
         self.after(event)
 
-    def settle(self, delivery, index):
+    def decide(self, delivery, index):
         outcome = self.request["outcomes"][index]
         if outcome == "rejected":
             delivery.local.condition = Condition("amqp:precondition-failed", "not wanted")
@@ -157,16 +158,21 @@ class Receive(Client):
 
 class Drain(Receive):
     def grant(self, receiver):
-        receiver.drain(self.request["credit"])
+        if self.request["expected"] == 0:
+            # In one flow with the credit, and perhaps before the peer has answered the attach.
+            receiver.drain(self.request["credit"])
+        else:
+            receiver.flow(self.request["credit"])
 
-    def settle(self, delivery, index):
+    def decide(self, delivery, index):
         self.accept(delivery)
 
     def after(self, event):
-        pass
+        if len(self.answer["messages"]) == self.request["expected"]:
+            event.link.drain(0)
 
     def on_link_flow(self, event):
-        if event.link.is_receiver and event.link.credit == 0:
+        if event.link.is_receiver and event.link.drained() > 0:
             self.finish(event.link)
 
 

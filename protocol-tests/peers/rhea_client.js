@@ -3,7 +3,7 @@
 // Standard input: one JSON request
 //   { do: "send" | "receive" | "drain", port, transport: "tcp" | "tls" | "websocket", ca,
 //     sasl: "none" | "anonymous" | "plain", user, password, max_frame_size, answers_detach, address,
-//     messages: [{ id, body, properties }], outcomes: ["accepted", ...], credit }
+//     messages: [{ id, body, properties }], outcomes: ["accepted", ...], credit, expected }
 // Standard output: one JSON answer
 //   { outcomes: [...] } or { messages: [{ id, body, properties, delivery_count }] } or { error }
 // Bodies are base64. The answer comes after the link and the connection have been closed from both sides.
@@ -149,11 +149,18 @@ function drain(connection) {
         credit_window: 0,
         autoaccept: true,
     });
-    container.on("message", (context) => keep(context.message));
+    container.on("message", (context) => {
+        keep(context.message);
+        if (answer.messages.length === request.expected) {
+            receiver.drain_credit();
+        }
+    });
     container.on("receiver_drained", () => closeLinkThenConnection(receiver, "receiver_close"));
     container.once("receiver_open", () => {
         receiver.add_credit(request.credit);
-        receiver.drain_credit();
+        if (request.expected === 0) {
+            receiver.drain_credit();
+        }
     });
 }
 

@@ -3,8 +3,9 @@
 use protocol_tests::peers::{Failure, ProtonPython, Rhea, Unavailable};
 
 use crate::message::{Message, Node, Outcome};
-use crate::{fe2o3, ramqp_peer, scripted};
+use crate::{fe2o3, ours, ramqp_peer, scripted};
 
+/// The foreign clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Fe2o3,
@@ -38,6 +39,7 @@ impl Kind {
 
 #[derive(Debug, Clone)]
 pub(crate) enum Client {
+    Ours,
     Fe2o3,
     ProtonPython(ProtonPython),
     Ramqp,
@@ -52,9 +54,10 @@ impl Client {
         messages: &[Message],
     ) -> Result<Vec<Outcome>, Failure> {
         match self {
-            Self::Fe2o3 => fe2o3::send(to, messages).await,
+            Self::Ours => Box::pin(ours::send(to, messages)).await,
+            Self::Fe2o3 => Box::pin(fe2o3::send(to, messages)).await,
             Self::ProtonPython(python) => scripted::send(python.client(), to, messages).await,
-            Self::Ramqp => ramqp_peer::send(to, messages).await,
+            Self::Ramqp => Box::pin(ramqp_peer::send(to, messages)).await,
             Self::Rhea(rhea) => scripted::send(rhea.client(), to, messages).await,
         }
     }
@@ -66,20 +69,30 @@ impl Client {
         outcomes: &[Outcome],
     ) -> Result<Vec<Message>, Failure> {
         match self {
-            Self::Fe2o3 => fe2o3::receive(from, outcomes).await,
+            Self::Ours => Box::pin(ours::receive(from, outcomes)).await,
+            Self::Fe2o3 => Box::pin(fe2o3::receive(from, outcomes)).await,
             Self::ProtonPython(python) => scripted::receive(python.client(), from, outcomes).await,
-            Self::Ramqp => ramqp_peer::receive(from, outcomes).await,
+            Self::Ramqp => Box::pin(ramqp_peer::receive(from, outcomes)).await,
             Self::Rhea(rhea) => scripted::receive(rhea.client(), from, outcomes).await,
         }
     }
 
-    /// Grants credit with drain set, accepts what comes, and returns when the peer has used up the credit.
-    pub(crate) async fn drain(&self, from: &Node, credit: u32) -> Result<Vec<Message>, Failure> {
+    /// Grants credit, accepts as many messages as are expected, then drains: returns what came when the peer has said that
+    /// it has used up the rest of the credit.
+    pub(crate) async fn drain(
+        &self,
+        from: &Node,
+        credit: u32,
+        expected: usize,
+    ) -> Result<Vec<Message>, Failure> {
         match self {
+            Self::Ours => Box::pin(ours::drain(from, credit, expected)).await,
             Self::Fe2o3 => Err("fe2o3-amqp does not say when a drain is over".into()),
-            Self::ProtonPython(python) => scripted::drain(python.client(), from, credit).await,
+            Self::ProtonPython(python) => {
+                scripted::drain(python.client(), from, credit, expected).await
+            }
             Self::Ramqp => Err("ramqp has no drain".into()),
-            Self::Rhea(rhea) => scripted::drain(rhea.client(), from, credit).await,
+            Self::Rhea(rhea) => scripted::drain(rhea.client(), from, credit, expected).await,
         }
     }
 }

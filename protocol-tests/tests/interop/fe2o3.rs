@@ -1,7 +1,6 @@
 //! fe2o3-amqp as a client, and a small broker on its acceptor.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use fe2o3_amqp::acceptor::{
     ConnectionAcceptor, LinkAcceptor, LinkEndpoint, SaslAnonymousMechanism, SessionAcceptor,
@@ -18,9 +17,9 @@ use fe2o3_amqp::types::primitives::{Binary, SimpleValue, Value};
 use fe2o3_amqp::{Connection, Delivery, Receiver, Sender, Session};
 use protocol_tests::peers::Failure;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
 
 use crate::message::{Message, Node, Outcome, Sasl, Transport};
+use crate::queues::{Queues, all_outcomes};
 use crate::tls;
 
 type Dialed = (ConnectionHandle<()>, SessionHandle<()>);
@@ -209,43 +208,11 @@ pub(crate) async fn start_broker(max_frame_size: u32) -> Result<u16, Failure> {
     Ok(port)
 }
 
-#[derive(Default)]
-struct Queues(Mutex<HashMap<String, Arc<Queue>>>);
-
-#[derive(Default)]
-struct Queue {
-    messages: Mutex<VecDeque<Message>>,
-    arrival: Notify,
-}
-
-impl Queues {
-    fn named(&self, name: &str) -> Arc<Queue> {
-        Arc::clone(self.0.lock().unwrap().entry(name.into()).or_default())
-    }
-}
-
-impl Queue {
-    fn push_back(&self, message: Message) {
-        self.messages.lock().unwrap().push_back(message);
-        self.arrival.notify_one();
-    }
-
-    fn push_front(&self, message: Message) {
-        self.messages.lock().unwrap().push_front(message);
-        self.arrival.notify_one();
-    }
-
-    async fn pop(&self) -> Message {
-        loop {
-            if let Some(message) = self.messages.lock().unwrap().pop_front() {
-                return message;
-            }
-            self.arrival.notified().await;
-        }
-    }
-}
-
-async fn serve(stream: TcpStream, queues: Arc<Queues>, max_frame_size: u32) -> Result<(), Failure> {
+async fn serve(
+    stream: TcpStream,
+    queues: Arc<Queues<Message>>,
+    max_frame_size: u32,
+) -> Result<(), Failure> {
     stream.set_nodelay(true)?;
     let acceptor = ConnectionAcceptor::builder()
         .container_id("fe2o3-broker")
@@ -271,24 +238,18 @@ async fn serve(stream: TcpStream, queues: Arc<Queues>, max_frame_size: u32) -> R
     Ok(())
 }
 
-async fn collect(mut receiver: Receiver, queues: Arc<Queues>) -> Result<(), Failure> {
+async fn collect(mut receiver: Receiver, queues: Arc<Queues<Message>>) -> Result<(), Failure> {
     let address = receiver
         .target()
         .as_ref()
         .and_then(|target| target.address.clone())
         .ok_or("no address")?;
     let queue = queues.named(&address);
-    let mut turn = [
-        Outcome::Accepted,
-        Outcome::Released,
-        Outcome::Rejected,
-        Outcome::Modified,
-    ]
-    .into_iter()
-    .cycle();
+    let mut turn = all_outcomes();
     while let Ok(delivery) = receiver.recv::<Body<Value>>().await {
         if address.contains("outcomes") {
-            settle(&receiver, &delivery, turn.next().ok_or("endless")?).await?;
+            let outcome = turn.next().unwrap_or(Outcome::Accepted);
+            settle(&receiver, &delivery, outcome).await?;
         } else {
             queue.push_back(decode(delivery.message())?);
             receiver.accept(&delivery).await?;
@@ -298,7 +259,7 @@ async fn collect(mut receiver: Receiver, queues: Arc<Queues>) -> Result<(), Fail
     Ok(())
 }
 
-async fn deliver(mut sender: Sender, queues: Arc<Queues>) -> Result<(), Failure> {
+async fn deliver(mut sender: Sender, queues: Arc<Queues<Message>>) -> Result<(), Failure> {
     let address = sender
         .source()
         .as_ref()
@@ -307,8 +268,9 @@ async fn deliver(mut sender: Sender, queues: Arc<Queues>) -> Result<(), Failure>
     let queue = queues.named(&address);
     loop {
         let mut message = tokio::select! {
-            message = queue.pop() => message,
+            biased;
             _ = sender.on_detach() => break,
+            message = queue.pop() => message,
         };
         // The link may go before there is credit: then the message is not lost.
         match sender.send(encode(&message)).await {

@@ -187,19 +187,19 @@ async fn outcomes(client: &Client, node: &Node) -> Result<(), Failure> {
     same(&client.send(&node, &messages).await?, &expected)
 }
 
-/// A drained link gives what is there, takes back the rest of the credit, and says so.
+/// A drain takes back the credit that is left after some messages, and says so.
 async fn drain(client: &Client, node: &Node) -> Result<(), Failure> {
     let messages = [Message::new("1", "a"), Message::new("2", "b")];
     same(
         &client.send(node, &messages).await?,
         &[Outcome::Accepted; 2],
     )?;
-    same(&client.drain(node, 10).await?, &messages)
+    same(&client.drain(node, 10, 2).await?, &messages)
 }
 
 /// A drain ends also where nothing is there.
 async fn drain_empty(client: &Client, node: &Node) -> Result<(), Failure> {
-    same(&client.drain(node, 10).await?, &[])
+    same(&client.drain(node, 10, 0).await?, &[])
 }
 
 fn same<T: PartialEq + std::fmt::Debug>(actual: &[T], expected: &[T]) -> Result<(), Failure> {

@@ -50,8 +50,10 @@ pub(crate) async fn drain(
     client: Command,
     from: &Node,
     credit: u32,
+    expected: usize,
 ) -> Result<Vec<Message>, Failure> {
-    let answer = ask(client, from, json!({ "do": "drain", "credit": credit })).await?;
+    let request = json!({ "do": "drain", "credit": credit, "expected": expected });
+    let answer = ask(client, from, request).await?;
     Ok(answer.messages.ok_or("an answer without messages")?)
 }
 

@@ -53,18 +53,23 @@ impl Identity {
     }
 }
 
-/// A TLS client over `stream` that trusts the authority in the given file and nobody else.
-pub(crate) async fn connect(
-    stream: TcpStream,
-    authority: &Path,
-) -> Result<TlsStream<TcpStream>, Failure> {
+/// A client that trusts the authority in the given file and nobody else.
+pub(crate) fn client_config(authority: &Path) -> Result<Arc<ClientConfig>, Failure> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(authority)?)?;
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(config))
+    Ok(Arc::new(config))
+}
+
+/// A TLS client over `stream` that trusts the authority in the given file and nobody else.
+pub(crate) async fn connect(
+    stream: TcpStream,
+    authority: &Path,
+) -> Result<TlsStream<TcpStream>, Failure> {
+    Ok(TlsConnector::from(client_config(authority)?)
         .connect(ServerName::try_from("localhost")?, stream)
         .await?)
 }
