@@ -235,3 +235,89 @@ fn encode_data(out: &mut BytesMut, element: &Value, constructor: u8) {
         }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::types::{Map, MixedArray};
+
+    fn array(elements: Vec<Value>) -> Value {
+        Value::Array(Array::new(elements).unwrap())
+    }
+
+    fn encode(value: &Value) -> Bytes {
+        let mut out = BytesMut::new();
+        value.encode(&mut out).unwrap();
+        out.freeze()
+    }
+
+    fn described(code: u64, value: impl Into<Value>) -> Value {
+        Value::from(Described {
+            descriptor: Descriptor::Code(code),
+            value: value.into(),
+        })
+    }
+
+    #[test]
+    fn one_constructor_is_wide_enough_for_all() {
+        let long = "x".repeat(256);
+        let cases = [
+            (array(vec![1_u32.into(), 0_u32.into()]), 0x52),
+            (array(vec![1_u32.into(), 256_u32.into()]), 0x70),
+            (array(vec![0_u64.into(), 255_u64.into()]), 0x53),
+            (array(vec![0_u64.into(), 256_u64.into()]), 0x80),
+            (array(vec![(-128_i32).into(), 127_i32.into()]), 0x54),
+            (array(vec![(-129_i32).into(), 1_i32.into()]), 0x71),
+            (array(vec![true.into(), false.into()]), 0x56),
+            (array(vec!["a".into(), "".into()]), 0xa1),
+        ];
+        for (value, constructor) in cases {
+            let encoded = encode(&value);
+            assert_eq!(encoded[3], constructor, "{value:?}");
+            assert_eq!(Value::decode(&encoded).unwrap(), value);
+        }
+        let wide = array(vec!["a".into(), long.into()]);
+        let encoded = encode(&wide);
+        assert_eq!(encoded[9], 0xb1);
+        assert_eq!(Value::decode(&encoded).unwrap(), wide);
+    }
+
+    #[test]
+    fn elements_may_be_compound_or_described() {
+        let cases = [
+            array(vec![
+                Value::List(vec![]),
+                Value::List(vec![true.into(), 1_u8.into()]),
+            ]),
+            array(vec![Map::new().into(), Map::new().with("k", 1_i32).into()]),
+            array(vec![
+                array(vec![]),
+                array(vec![1_u8.into()]),
+                array(vec!["a".into()]),
+            ]),
+            array(vec![described(1, 0_u32), described(1, 5_u32)]),
+            array(vec![
+                described(1, described(2, "a")),
+                described(1, described(2, "b")),
+            ]),
+            array(vec![described(1, Value::Null), described(1, Value::Null)]),
+        ];
+        for value in cases {
+            assert_eq!(Value::decode(&encode(&value)).unwrap(), value);
+        }
+        // The descriptors stand once.
+        let encoded = encode(&array(vec![described(1, 5_u8), described(1, 6_u8)]));
+        assert_eq!(encoded, b"\xe0\x07\x02\x00\x53\x01\x50\x05\x06"[..]);
+    }
+
+    #[test]
+    fn elements_of_several_types_are_refused() {
+        let mixed = Array::new(vec![1_u32.into(), 2_u32.into(), 3_u64.into()]);
+        assert!(matches!(mixed, Err(MixedArray { index: 2 })));
+        assert!(Array::new(vec![described(1, 1_u8), described(2, 1_u8)]).is_err());
+        assert!(Array::new(vec![described(1, 1_u8), described(1, 1_i8)]).is_err());
+        assert!(Array::new(vec![1_u8.into(), Value::Null]).is_err());
+    }
+}

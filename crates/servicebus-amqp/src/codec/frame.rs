@@ -176,3 +176,139 @@ impl fmt::Debug for Frame {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{
+        AmqpError, Close, DeliveryState, Outcome, SaslInit, Symbol, TransactionalState, condition,
+    };
+
+    fn decode(bytes: &[u8]) -> Result<Option<Frame>, FrameError> {
+        decode_frame(&mut BytesMut::from(bytes), 512)
+    }
+
+    /// The length is known before the transfer is written.
+    #[test]
+    fn transfer_len_is_what_is_written() {
+        let transactional = |outcome| {
+            DeliveryState::Transactional(Box::new(TransactionalState {
+                txn_id: Bytes::from_static(b"transaction"),
+                outcome,
+            }))
+        };
+        let states = [
+            None,
+            Some(DeliveryState::ACCEPTED),
+            Some(DeliveryState::Outcome(Outcome::Rejected(Some(Box::new(
+                AmqpError::new(condition::NOT_FOUND, "x".repeat(300)),
+            ))))),
+            Some(transactional(None)),
+            Some(transactional(Some(Outcome::Accepted))),
+        ];
+        for state in states {
+            for handle in [0, 1, 255, 256] {
+                for tag_len in [0, 1, 32, 250, 256] {
+                    for flags in 0..8 {
+                        let transfer = Transfer {
+                            handle,
+                            delivery_id: (flags & 1 == 0).then_some(handle),
+                            delivery_tag: Some(vec![1; tag_len].into()),
+                            settled: (flags & 2 == 0).then_some(false),
+                            more: flags & 4 == 0,
+                            state: state.clone(),
+                            ..Transfer::default()
+                        };
+                        let mut out = BytesMut::new();
+                        encode_transfer(&mut out, 3, &transfer, 1000);
+                        assert_eq!(out.len(), transfer_len(&transfer));
+                        let stated = u32::try_from(out.len() + 1000).unwrap();
+                        assert_eq!(out[..4], stated.to_be_bytes());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn symbolic_descriptors_mean_the_same() {
+        let numeric = decode(b"\0\0\0\x0c\x02\0\0\x05\x00\x53\x18\x45").unwrap();
+        let symbolic = decode(b"\0\0\0\x1b\x02\0\0\x05\x00\xa3\x0famqp:close:list\x45").unwrap();
+        let long = decode(b"\0\0\0\x13\x02\0\0\x05\x00\x80\0\0\0\0\0\0\0\x18\x45").unwrap();
+        let expected = Frame::Amqp {
+            channel: 5,
+            performative: Performative::Close(Close { error: None }),
+            payload: Bytes::new(),
+        };
+        for frame in [numeric, symbolic, long] {
+            assert_eq!(frame.as_ref(), Some(&expected));
+        }
+    }
+
+    #[test]
+    fn only_transfers_have_a_payload() {
+        let error = decode(b"\0\0\0\x0d\x02\0\0\0\x00\x53\x18\x45\x40").unwrap_err();
+        assert_eq!(error.to_string(), "1 bytes left over (at byte 12)");
+        assert_eq!(error.condition(), condition::DECODE_ERROR);
+        let frame = decode(b"\0\0\0\x11\x02\0\0\0\x00\x53\x14\xc0\x02\x01\x43\x40\x40").unwrap();
+        let Some(Frame::Amqp { payload, .. }) = frame else {
+            unreachable!("a transfer");
+        };
+        assert_eq!(payload, b"\x40\x40"[..]);
+    }
+
+    /// The payload is a slice of the receive buffer, and not a copy of it.
+    #[test]
+    fn payloads_are_not_copied() {
+        let mut input = BytesMut::from(&b"\0\0\0\x11\x02\0\0\0\x00\x53\x14\xc0\x02\x01\x43ab"[..]);
+        let place = input[15..].as_ptr();
+        let Ok(Some(Frame::Amqp { payload, .. })) = decode_frame(&mut input, 512) else {
+            unreachable!("a transfer");
+        };
+        assert_eq!(payload.as_ptr(), place);
+    }
+
+    #[test]
+    fn errors_name_the_field() {
+        // attach, source, timeout: a string.
+        let frame = b"\0\0\0\x1e\x02\0\0\0\x00\x53\x12\xc0\x11\x06\xa1\x01l\x43\x41\x40\x40\
+                      \x00\x53\x28\xc0\x07\x04\x40\x40\x40\xa1\x01x";
+        let mut frame = frame.to_vec();
+        frame[3] = u8::try_from(frame.len()).unwrap();
+        frame[12] = u8::try_from(frame.len() - 13).unwrap();
+        let error = decode(&frame).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "attach.source.timeout: expected uint, found the constructor 0xa1 (at byte 30)"
+        );
+        assert_eq!(error.condition(), condition::INVALID_FIELD);
+    }
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let init = Frame::Sasl(SaslFrame::Init(SaslInit {
+            mechanism: Symbol::from_static("PLAIN"),
+            initial_response: Some(Bytes::from_static(b"\0user\0password")),
+            hostname: None,
+        }));
+        let transfer = Frame::Amqp {
+            channel: 0,
+            performative: Performative::Transfer(Transfer::default()),
+            payload: Bytes::from_static(b"SharedAccessSignature"),
+        };
+        let challenge = Frame::Sasl(SaslFrame::Challenge(Bytes::from_static(b"nonce")));
+        let shown = format!("{init:?} {transfer:?} {challenge:?}");
+        assert!(shown.contains("PLAIN") && shown.contains("payload_len: 21"));
+        for secret in ["password", "Shared", "nonce"] {
+            assert!(!shown.contains(secret), "{shown}");
+        }
+    }
+
+    #[test]
+    fn empty_frames() {
+        let mut out = BytesMut::new();
+        encode_empty(&mut out);
+        assert_eq!(out, b"\0\0\0\x08\x02\0\0\0"[..]);
+        assert_eq!(decode(&out), Ok(Some(Frame::Empty { channel: 0 })));
+    }
+}

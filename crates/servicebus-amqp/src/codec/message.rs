@@ -258,3 +258,133 @@ fn encode_data(out: &mut BytesMut, data: &Bytes) {
     out.put_slice(&[c::DESCRIBED, c::SMALL_ULONG, d::DATA]);
     write::binary(out, data);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{Map, Value};
+
+    const HEADER: &[u8] = b"\x00\x53\x70\xc0\x02\x01\x41";
+    const DELIVERY_ANNOTATIONS: &[u8] = b"\x00\x53\x71\xc1\x05\x02\xa3\x01d\x43";
+    const DATA: &[u8] = b"\x00\x53\x75\xa0\x02ab";
+    const VALUE: &[u8] = b"\x00\x53\x77\xa1\x01v";
+    const SEQUENCE: &[u8] = b"\x00\x53\x76\xc0\x02\x01\x41";
+
+    fn decode(sections: &[&[u8]]) -> Result<Message> {
+        Message::decode(sections.concat().into())
+    }
+
+    fn encode(message: &Message) -> BytesMut {
+        let mut out = BytesMut::new();
+        message.encode(&mut out).unwrap();
+        out
+    }
+
+    /// Two clients of the field put delivery annotations last.
+    #[test]
+    fn sections_come_in_any_order_and_leave_in_that_of_the_specification() {
+        let message = decode(&[DATA, DELIVERY_ANNOTATIONS, HEADER]).unwrap();
+        assert_eq!(message.body, Body::Data("ab".into()));
+        assert_eq!(message.header.as_ref().unwrap().durable, Some(true));
+        let annotations = message.delivery_annotations.as_ref().unwrap();
+        assert_eq!(annotations.get("d").unwrap(), Some(Value::Uint(0)));
+        assert_eq!(
+            encode(&message),
+            [HEADER, DELIVERY_ANNOTATIONS, DATA].concat()[..]
+        );
+    }
+
+    #[test]
+    fn sections_that_others_exclude() {
+        let excluded: [&[&[u8]]; 6] = [
+            &[HEADER, HEADER],
+            &[DELIVERY_ANNOTATIONS, DATA, DELIVERY_ANNOTATIONS],
+            &[DATA, VALUE],
+            &[VALUE, VALUE],
+            &[VALUE, SEQUENCE],
+            &[SEQUENCE, DATA],
+        ];
+        for sections in excluded {
+            let error = decode(sections).unwrap_err();
+            assert_eq!(
+                error.kind(),
+                &DecodeErrorKind::UnexpectedSection,
+                "{sections:x?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_section() {
+        let error = decode(&[HEADER, b"\x00\x53\x10\x45"]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "expected a message section, found the descriptor 0x00000000:0x00000010 (at byte 8)"
+        );
+        let error = decode(&[b"\x41"]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "expected a message section, found the constructor 0x41 (at byte 0)"
+        );
+        let error = decode(&[b"\x00\x53\x75\xa1\x01a"]).unwrap_err();
+        assert_eq!(error.path(), "data");
+    }
+
+    #[test]
+    fn null_stands_for_no_section() {
+        let message = decode(&[b"\x00\x53\x70\x40", b"\x00\x53\x72\x40"]).unwrap();
+        assert_eq!(message, Message::default());
+    }
+
+    /// A malformed pair is an error of whoever reads the map; the message can be had, settled and sent on.
+    #[test]
+    fn maps_are_looked_into_on_demand() {
+        let damaged = b"\x00\x53\x74\xc1\x0d\x06\xa1\x01a\x41\xa1\x01b\xff\xa1\x01c\x41";
+        let mut damaged = damaged.to_vec();
+        damaged[4] = u8::try_from(damaged.len() - 5).unwrap();
+        let message = decode(&[&damaged, DATA]).unwrap();
+        let map = message.application_properties.as_ref().unwrap();
+        assert_eq!(map.get("a").unwrap(), Some(Value::Bool(true)));
+        assert_eq!(map.len(), 3);
+        for error in [
+            map.get("b").map(drop),
+            map.get("c").map(drop),
+            map.decode().map(drop),
+        ] {
+            assert_eq!(
+                error.unwrap_err().kind(),
+                &DecodeErrorKind::UnknownConstructor(0xff)
+            );
+        }
+        assert_eq!(map.iter().filter(std::result::Result::is_ok).count(), 1);
+        assert_eq!(map.iter().count(), 2);
+        assert_eq!(encode(&message), [&damaged[..], DATA].concat()[..]);
+        // The outer size and count are looked at.
+        for map in [
+            &b"\x00\x53\x74\xc1\x01\x02"[..],
+            b"\x00\x53\x74\xc1\x03\x01\x41\x40",
+        ] {
+            assert_eq!(decode(&[map]).unwrap_err().path(), "application-properties");
+        }
+    }
+
+    #[test]
+    fn maps_of_our_own() {
+        let map = Map::new().with("k", 1_i32).with(7_u64, "v");
+        let lazy = LazyMap::from(&map);
+        assert_eq!(lazy.decode().unwrap(), map);
+        assert_eq!(lazy.get("k").unwrap(), Some(Value::Int(1)));
+        assert_eq!(lazy.get("other").unwrap(), None);
+        assert!(LazyMap::from(&Map::new()).is_empty());
+    }
+
+    #[test]
+    fn the_body_is_a_slice_of_the_input() {
+        let input = Bytes::from_static(DATA);
+        let message = Message::decode(input.clone()).unwrap();
+        let Body::Data(data) = message.body else {
+            unreachable!("data");
+        };
+        assert_eq!(data.as_ptr(), input[5..].as_ptr());
+    }
+}

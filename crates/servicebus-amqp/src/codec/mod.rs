@@ -19,6 +19,8 @@ mod frame;
 mod lazy_map;
 mod message;
 mod performative;
+#[cfg(test)]
+mod properties;
 mod read;
 mod sasl;
 mod terminus;
