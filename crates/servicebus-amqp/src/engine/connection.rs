@@ -31,6 +31,8 @@ pub struct Connection {
     pub(super) out: BytesMut,
     /// How much of `out` the peer caused.
     pub(super) answer_bytes: usize,
+    /// How much input the last call left.
+    unread: usize,
     pub(super) open_sent: bool,
     /// 512 until the peer's open is there (AMQP 1.0 §2.7.1).
     pub(super) peer_max_frame_size: u32,
@@ -98,6 +100,7 @@ impl Connection {
             events: VecDeque::new(),
             out: BytesMut::new(),
             answer_bytes: 0,
+            unread: 0,
             open_sent: false,
             peer_max_frame_size: 512,
             peer_channel_max: u16::MAX,
@@ -124,9 +127,16 @@ impl Connection {
     /// Never fails: what is wrong with the input becomes an event. After the end of the connection all input is
     /// thrown away.
     pub fn handle_input(&mut self, now: Instant, input: &mut BytesMut) -> Intake {
-        if !input.is_empty() {
+        // A piece of a frame that was there before is no new sign of life.
+        if input.len() > self.unread {
             self.timers.received(now);
         }
+        let intake = self.take_frames(now, input);
+        self.unread = input.len();
+        intake
+    }
+
+    fn take_frames(&mut self, now: Instant, input: &mut BytesMut) -> Intake {
         loop {
             if self.events.len() >= MAX_EVENTS && !input.is_empty() {
                 return Intake::Paused;

@@ -336,11 +336,9 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// [`RequestError::Stale`], [`WrongState`](RequestError::WrongState) when it is accepted already,
-    /// [`HandleMax`](RequestError::HandleMax).
+    /// [`RequestError::Stale`], [`WrongState`](RequestError::WrongState) when it is accepted already.
     pub fn refuse_attach(&mut self, link: LinkKey, error: AmqpError) -> Result<(), RequestError> {
         let slot = self.requested_link(link)?;
-        self.answer_attach(slot, LinkOptions::default())?;
         let answered = self.out.len();
         self.send_detach(slot, DetachMode::Close, Some(error), None);
         self.links.renew(slot);
@@ -366,16 +364,15 @@ impl Connection {
         let slot = self.link_slot(link)?;
         match self.links.get(slot).map(|link| link.state) {
             Some(LinkState::Waiting) => self.drop_link(slot, Some(LinkError::DetachedLocally)),
-            Some(LinkState::Requested) => {
-                self.answer_attach(slot, LinkOptions::default())?;
-                self.send_detach(slot, mode, error, Some(LinkError::DetachedLocally));
-            }
             _ => self.send_detach(slot, mode, error, Some(LinkError::DetachedLocally)),
         }
         Ok(())
     }
 
     /// Sends our detach; what belongs to the link is gone, the link waits for the peer's detach.
+    ///
+    /// A link that the peer asked for and that has no answer gets its answer, without termini, first: a handle is only
+    /// known to the peer by an attach. Where the peer's limits leave no room for one, nothing can be sent.
     fn send_detach(
         &mut self,
         slot: u32,
@@ -383,11 +380,14 @@ impl Connection {
         error: Option<AmqpError>,
         event: Option<LinkError>,
     ) {
-        let Some(session) = self.links.get(slot).map(|link| link.session) else {
+        let Some((session, state)) = self.links.get(slot).map(|link| (link.session, link.state))
+        else {
             return;
         };
         self.flush_dispositions(session);
         self.forget_deliveries(slot);
+        let answerable = state != LinkState::Requested
+            || self.answer_attach(slot, LinkOptions::default()).is_ok();
         let error = self.fitting(error);
         let (Some(link), Some(session)) =
             (self.links.get_mut(slot), self.sessions.get_mut(session))
@@ -409,7 +409,9 @@ impl Connection {
             }
         }
         let channel = session.channel;
-        self.emit(channel, &Performative::Detach(detach));
+        if answerable {
+            self.emit(channel, &Performative::Detach(detach));
+        }
         if let Some(slot) = forgotten {
             let event = self.links.get_mut(slot).and_then(|link| link.ending.take());
             self.drop_link(slot, event.map(|event| *event));
@@ -418,13 +420,6 @@ impl Connection {
 
     /// Detaches a link because of the peer.
     pub(super) fn link_error(&mut self, slot: u32, error: AmqpError) {
-        let requested = self
-            .links
-            .get(slot)
-            .is_some_and(|link| link.state == LinkState::Requested);
-        if requested && self.answer_attach(slot, LinkOptions::default()).is_err() {
-            return;
-        }
         let event = LinkError::Protocol(Box::new(error.clone()));
         self.detach_with_event(slot, error, event);
     }
@@ -608,8 +603,6 @@ impl Connection {
                 // Only waits for the peer's detach: the name is free.
                 Some((_, LinkState::Detaching, _)) | None => {}
                 Some((_, LinkState::Waiting, _)) => self.drop_link(other, Some(LinkError::Stolen)),
-                Some((_, LinkState::Requested, _))
-                    if self.answer_attach(other, LinkOptions::default()).is_err() => {}
                 Some(_) => self.detach_with_event(
                     other,
                     AmqpError::new(condition::STOLEN, "the link was attached again"),
@@ -728,13 +721,6 @@ impl Connection {
                 _ => own,
             }
         } else {
-            if link.state == LinkState::Requested
-                && self.answer_attach(slot, LinkOptions::default()).is_err()
-            {
-                // No handle to answer with: the peer's end is gone all the same.
-                self.drop_link(slot, Some(by_peer));
-                return Ok(());
-            }
             let mode = if detach.closed {
                 DetachMode::Close
             } else {

@@ -407,7 +407,11 @@ impl Connection {
                 session.unsettled_out.push(delivery.id, delivery_slot);
             }
         }
-        let mut payload = delivery.payload.slice(sender.sent..);
+        let mut payload = if transfer.aborted {
+            Bytes::new()
+        } else {
+            delivery.payload.slice(sender.sent..)
+        };
         let limit = self.peer_max_frame_size as usize;
         if payload.len() + TRANSFER_HEAD > limit || transfer.state.is_some() {
             let room = limit.saturating_sub(transfer_len(&transfer));

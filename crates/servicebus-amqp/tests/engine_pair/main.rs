@@ -8,4 +8,7 @@
 )]
 
 mod basics;
+mod lifecycle;
+mod operations;
 mod pair;
+mod properties;

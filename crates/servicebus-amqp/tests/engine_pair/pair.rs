@@ -23,8 +23,8 @@ pub(crate) struct Endpoint {
     in_flight: VecDeque<(Instant, Bytes)>,
     input: BytesMut,
     events: VecDeque<Event>,
-    /// All bytes that it sent.
-    pub(crate) sent: Vec<u8>,
+    /// All bytes that it sent, write by write.
+    pub(crate) sent: Vec<Bytes>,
 }
 
 /// Two engines back to back.
@@ -79,7 +79,7 @@ impl Endpoint {
         }
     }
 
-    fn take(&mut self, now: Instant) -> Bytes {
+    pub(crate) fn take(&mut self, now: Instant) -> Bytes {
         let mut transmit = Transmit::with_limit(64 * 1024);
         let mut all = BytesMut::new();
         loop {
@@ -89,16 +89,24 @@ impl Endpoint {
             }
             all.extend_from_slice(&transmit.copy_to_bytes(transmit.remaining()));
         }
-        self.sent.extend_from_slice(&all);
-        all.freeze()
+        let all = all.freeze();
+        if !all.is_empty() {
+            self.sent.push(all.clone());
+        }
+        all
     }
 
     pub(crate) fn feed(&mut self, now: Instant, bytes: &[u8], chunk: usize) {
         for piece in bytes.chunks(chunk) {
             self.input.extend_from_slice(piece);
-            while self.engine.handle_input(now, &mut self.input) == Intake::Paused {
-                self.collect();
-            }
+            self.resume(now);
+        }
+    }
+
+    /// Lets the engine go on with what it left.
+    pub(crate) fn resume(&mut self, now: Instant) {
+        while self.engine.handle_input(now, &mut self.input) == Intake::Paused {
+            self.collect();
         }
     }
 

@@ -112,7 +112,7 @@ fn input_pauses_while_events_wait() {
     }
     for _ in 0..5000 {
         let mut flow = credit(0, 0, 0);
-        flow.link_credit = Some(u32::from(input.len() % 2 == 0) + 1_000_000);
+        flow.link_credit = Some(1_000_000);
         encode_frame(&mut input, CHANNEL, &Performative::Flow(flow));
         encode_frame(&mut input, CHANNEL, &Performative::Flow(credit(0, 0, 5)));
     }
