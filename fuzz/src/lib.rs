@@ -1,16 +1,20 @@
 //! The bodies of the fuzz targets. Each takes any bytes, and panics where a promise of the code is broken.
 
 mod codec;
+mod engine;
 mod value;
 
 pub use codec::{frame, message, sasl};
+pub use engine::{connection_bytes, connection_ops};
 pub use value::value;
 
 /// A body of a fuzz target.
 pub type Target = fn(&[u8]);
 
 /// All targets by name, as in `corpus/`.
-pub const TARGETS: [(&str, Target); 4] = [
+pub const TARGETS: [(&str, Target); 6] = [
+    ("connection_bytes", connection_bytes),
+    ("connection_ops", connection_ops),
     ("frame", frame),
     ("message", message),
     ("sasl", sasl),
