@@ -234,6 +234,7 @@ impl Connection {
         }
         if self.phase == Phase::Open {
             self.phase = Phase::Closing;
+            self.report_all_unsent();
             self.forget_all();
         } else {
             self.finish(ConnectionError::ClosedLocally);

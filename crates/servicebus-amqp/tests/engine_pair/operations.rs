@@ -537,6 +537,12 @@ impl Peer {
                     }
                 }
             },
+            Event::Unsent { link, context, .. } => {
+                // The link may have gone with a session that this side ended.
+                if let Some(link) = self.links.iter_mut().find(|other| other.key == link) {
+                    assert!(link.open.remove(&context).is_some(), "unsent and done");
+                }
+            }
             other => panic!("unexpected: {other:?}"),
         }
     }

@@ -279,6 +279,7 @@ pub(crate) fn brief(event: &Event) -> String {
         Event::Credit { credit, .. } => format!("credit {credit}"),
         Event::DrainRequested { credit, .. } => format!("drain requested {credit}"),
         Event::Drained { .. } => "drained".into(),
+        Event::Unsent { context, .. } => format!("unsent {context}"),
         Event::Delivery(delivery) => format!("delivery {}", delivery.payload.escape_ascii()),
         Event::Outcome {
             context,

@@ -360,9 +360,10 @@ fn b46_a_detach_without_a_reason() {
     let session = peer.session(begin());
     let link = peer.link(session, Role::Sender, 0, options());
     peer.engine
-        .send(link, OutgoingDelivery::new(Bytes::from_static(b"m")), 0)
+        .send(link, OutgoingDelivery::new(Bytes::from_static(b"m")), 8)
         .unwrap();
     peer.detach(0, None);
+    assert!(matches!(peer.event(), Event::Unsent { context: 8, .. }));
     assert!(matches!(
         peer.event(),
         Event::LinkDetached {
@@ -373,7 +374,6 @@ fn b46_a_detach_without_a_reason() {
             ..
         }
     ));
-    // The event covers the delivery that waited.
     peer.quiet();
     assert_eq!(peer.engine.link(link), Err(RequestError::Stale));
 }
@@ -615,5 +615,37 @@ fn ids_may_start_anywhere() {
             .send(link, OutgoingDelivery::new(Bytes::from_static(b"m")), 0)
             .unwrap();
         assert_eq!(peer.sent_transfer().0.delivery_id, Some(expected));
+    }
+}
+
+#[test]
+fn what_was_not_transferred_is_told_apart_at_each_end() {
+    for end in 0..5 {
+        let mut peer = Peer::of_client();
+        let session = peer.session(begin());
+        let link = peer.link(session, Role::Sender, 0, options());
+        peer.flow(credit(0, 0, 1));
+        for context in 0..2 {
+            peer.engine
+                .send(
+                    link,
+                    OutgoingDelivery::new(Bytes::from_static(b"m")),
+                    context,
+                )
+                .unwrap();
+        }
+        peer.sent_transfer();
+        assert!(matches!(peer.event(), Event::Credit { .. }));
+        match end {
+            0 => peer.engine.detach(link, DetachMode::Close, None).unwrap(),
+            1 => peer.engine.end(session, None).unwrap(),
+            2 => peer.engine.close(peer.now, None),
+            3 => peer.end(),
+            _ => peer.engine.handle_disconnect(ConnectionError::Lost),
+        }
+        assert!(
+            matches!(peer.event(), Event::Unsent { context: 1, .. }),
+            "end {end}"
+        );
     }
 }
