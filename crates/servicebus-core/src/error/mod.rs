@@ -5,6 +5,7 @@ mod table;
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 
 use servicebus_amqp::types::{AmqpError, Symbol};
 
@@ -23,8 +24,10 @@ pub use table::Recovery;
 /// assert_eq!(error.kind(), ErrorKind::MessageLockLost);
 /// assert!(!error.is_transient());
 /// ```
+#[derive(Clone)]
 pub struct Error(Box<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     kind: ErrorKind,
     recovery: Recovery,
@@ -33,7 +36,7 @@ struct Inner {
     condition: Option<Symbol>,
     status: Option<i32>,
     tracking_id: Option<String>,
-    source: Option<Box<dyn StdError + Send + Sync>>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 /// A result with the client's [`Error`].
@@ -151,7 +154,7 @@ impl Error {
     /// The same error with its cause.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        self.0.source = Some(source.into());
+        self.0.source = Some(source.into().into());
         self
     }
 

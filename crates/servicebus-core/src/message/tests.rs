@@ -542,6 +542,15 @@ fn b104_an_id_is_given_once() {
 }
 
 #[test]
+fn b95_a_message_larger_than_the_link_takes_is_not_sent() {
+    for limit in [None, Some(0), Some(1000), Some(1001)] {
+        assert!(check_size(1000, limit).is_ok());
+    }
+    let error = check_size(1000, Some(999)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::MessageTooLarge);
+}
+
+#[test]
 fn malformed_messages_are_errors_and_malformed_maps_are_not() {
     let error = ReceivedMessage::decode(hex("005375a005"), Origin::Deleted).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Protocol);
