@@ -252,8 +252,8 @@ proptest! {
     #[test]
     fn maps_survive_a_round_trip(map in map()) {
         let lazy = LazyMap::from(&map);
-        prop_assert_eq!(lazy.iter().collect::<Result<Map, _>>().unwrap(), map.clone());
-        prop_assert_eq!(lazy.decode().unwrap(), map);
+        prop_assert_eq!(&lazy.iter().collect::<Result<Map, _>>().unwrap(), &map);
+        prop_assert_eq!(&lazy.decode().unwrap(), &map);
     }
 
     #[test]
