@@ -132,7 +132,7 @@ impl Registry {
 }
 
 impl Application for Registry {
-    fn on_event(&mut self, connection: &mut Connection, event: Event, _: Instant) {
+    fn on_event(&mut self, connection: &mut Connection, event: Event, now: Instant) {
         match event {
             Event::Outcome {
                 link,
@@ -153,7 +153,7 @@ impl Application for Registry {
             }
             Event::Delivery(delivery) => {
                 if let Some(entry) = self.links.get(delivery.link.slot(), delivery.link) {
-                    entry.link.push(delivery);
+                    entry.link.push(delivery, now);
                 }
             }
             Event::Credit { link, credit: _ } => {

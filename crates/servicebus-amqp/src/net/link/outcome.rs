@@ -32,6 +32,29 @@ impl Outcome {
     }
 }
 
+impl Outcome {
+    /// Gives the delivery up, and tells what is known: `true` when the peer can't have processed it, because it was
+    /// taken back or aborted; `false` when it was transferred, or has an outcome already.
+    pub fn cancel(mut self) -> bool {
+        self.operation
+            .take()
+            .is_some_and(|operation| self.abandon(operation))
+    }
+
+    fn abandon(&self, operation: OperationId) -> bool {
+        self.link.endpoint().with(|connection, registry, _| {
+            let pending = registry.operations.abandon(operation);
+            let cancelled = pending
+                && self.delivery.role() == Role::Sender
+                && connection.cancel(self.delivery).is_ok();
+            if cancelled {
+                self.link.shared.permits.add_permits(1);
+            }
+            cancelled
+        })
+    }
+}
+
 impl Future for Outcome {
     /// The state that the peer gave; `None` when it settled without one, and for a delivery that was sent settled.
     type Output = Result<Option<DeliveryState>, DeliveryError>;
@@ -56,17 +79,8 @@ impl Future for Outcome {
 
 impl Drop for Outcome {
     fn drop(&mut self) {
-        let Some(operation) = self.operation else {
-            return;
-        };
-        self.link.endpoint().with(|connection, registry, _| {
-            let pending = registry.operations.abandon(operation);
-            if pending
-                && self.delivery.role() == Role::Sender
-                && connection.cancel(self.delivery).is_ok()
-            {
-                self.link.shared.permits.add_permits(1);
-            }
-        });
+        if let Some(operation) = self.operation {
+            self.abandon(operation);
+        }
     }
 }

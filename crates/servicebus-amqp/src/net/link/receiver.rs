@@ -1,5 +1,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use super::outcome::Outcome;
 use super::shared::Link;
@@ -74,13 +75,39 @@ impl ReceiverLink {
 
     /// Takes the next delivery, if there is one.
     pub fn try_recv(&self) -> Option<IncomingDelivery> {
-        let delivery = self.link.shared.inbox().pop_front()?;
+        let (delivery, _) = self.link.shared.inbox().pop_front()?;
         self.took(1);
         Some(delivery)
     }
 
-    /// Takes up to `max` deliveries that are there, without waiting.
-    pub fn take(&self, max: usize) -> Vec<IncomingDelivery> {
+    /// Waits until so many deliveries are in the inbox, and takes none. Not bounded.
+    ///
+    /// # Errors
+    ///
+    /// Why the link ended before.
+    ///
+    /// # Cancel safety
+    ///
+    /// Only looks on: dropping the future changes nothing.
+    pub async fn wait_for(&self, count: usize) -> Result<(), LinkError> {
+        let ready = || {
+            if self.inbox_len() >= count {
+                return Some(Ok(()));
+            }
+            self.link.error().cloned().map(Err)
+        };
+        wait(&self.link.shared.notify, ready).await
+    }
+
+    /// Looks at the deliveries in the inbox, and at when each arrived. The inbox is locked meanwhile.
+    pub fn inspect(&self, mut look: impl FnMut(&IncomingDelivery, Instant)) {
+        for (delivery, arrived) in self.link.shared.inbox().iter() {
+            look(delivery, *arrived);
+        }
+    }
+
+    /// Takes up to `max` deliveries that are there, without waiting, each with when it arrived.
+    pub fn take(&self, max: usize) -> Vec<(IncomingDelivery, Instant)> {
         let mut inbox = self.link.shared.inbox();
         let count = inbox.len().min(max);
         let deliveries: Vec<_> = inbox.drain(..count).collect();

@@ -2,6 +2,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::timeout;
@@ -33,8 +34,8 @@ pub(in crate::net) struct LinkShared {
     ended: OnceLock<LinkError>,
     /// Sender: one for each delivery that may still be queued.
     pub(in crate::net) permits: Semaphore,
-    /// Receiver: what arrived and was not taken yet. It outlives the link.
-    pub(super) inbox: Mutex<VecDeque<IncomingDelivery>>,
+    /// Receiver: what arrived and was not taken yet, and when. It outlives the link.
+    pub(super) inbox: Mutex<VecDeque<(IncomingDelivery, Instant)>>,
     /// Receiver: the window; 0 when credit is exact.
     pub(super) window: AtomicU32,
     /// Receiver: how many deliveries were taken since the engine was told.
@@ -68,8 +69,8 @@ impl LinkShared {
         self.notify.notify_waiters();
     }
 
-    pub(in crate::net) fn push(&self, delivery: IncomingDelivery) {
-        self.inbox().push_back(delivery);
+    pub(in crate::net) fn push(&self, delivery: IncomingDelivery, now: Instant) {
+        self.inbox().push_back((delivery, now));
         self.notify.notify_waiters();
     }
 
@@ -82,7 +83,7 @@ impl LinkShared {
         self.notify.notify_waiters();
     }
 
-    pub(super) fn inbox(&self) -> MutexGuard<'_, VecDeque<IncomingDelivery>> {
+    pub(super) fn inbox(&self) -> MutexGuard<'_, VecDeque<(IncomingDelivery, Instant)>> {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
