@@ -173,6 +173,11 @@ impl fmt::Debug for Entity {
 pub struct Address(ByteString);
 
 impl Address {
+    /// An address that was not checked, of something that is not used.
+    pub(crate) fn unchecked(text: String) -> Self {
+        Self(text.into())
+    }
+
     /// The address as it is put on the wire.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,7 +1,7 @@
 //! Service Bus semantics over AMQP 1.0: what a client says, what the answers mean, and when.
 //!
-//! Every module here is a function of its arguments: no I/O, and time is passed in. Types that the `servicebus` crate
-//! offers to its users are documented for them.
+//! Every module but [`client`] is a function of its arguments: no I/O, and time is passed in. Types that the `servicebus`
+//! crate offers to its users are documented for them.
 //!
 //! * [`connection_string`], [`entity`], [`auth`]: where, what, and as whom.
 //! * [`message`], [`batch`]: what is sent and received.
@@ -14,6 +14,7 @@
 
 pub mod auth;
 pub mod batch;
+pub mod client;
 pub mod connection_string;
 pub mod entity;
 pub mod error;

@@ -25,6 +25,8 @@ pub struct ClientOptions {
     /// Where to connect to instead of the namespace's own address, as behind a private link or a gateway. Names in the
     /// protocol stay those of the namespace.
     pub custom_endpoint: Option<Endpoint>,
+    /// Which transactions are possible. Default: over one entity.
+    pub transactions: TransactionScope,
     /// How many AMQP connections senders and receivers are spread over. Default: 1; 0 counts as 1.
     pub connections: u32,
     /// How long the connection may be without a frame from the service before it counts as lost. Default: 60 s.
@@ -42,6 +44,19 @@ pub enum Transport {
     WebSocket,
 }
 
+/// How far transactions reach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TransactionScope {
+    /// A transaction sends to, and settles messages of, one entity.
+    #[default]
+    SingleEntity,
+    /// A transaction may use several entities: the first one that the client uses takes what is sent to the others and
+    /// passes it on when the transaction is committed. All links of the client share one AMQP session for that, and a
+    /// fault of the session is a fault of all.
+    CrossEntity,
+}
+
 impl Default for ClientOptions {
     fn default() -> Self {
         Self {
@@ -50,6 +65,7 @@ impl Default for ClientOptions {
             retry: RetryOptions::default(),
             transport: Transport::Tcp,
             custom_endpoint: None,
+            transactions: TransactionScope::SingleEntity,
             connections: 1,
             idle_timeout: Duration::from_secs(60),
         }
@@ -68,6 +84,7 @@ impl ClientOptions {
         retry: RetryOptions,
         transport: Transport,
         custom_endpoint: into Option<Endpoint>,
+        transactions: TransactionScope,
         connections: u32,
         idle_timeout: Duration,
     }
@@ -103,8 +120,6 @@ pub struct ReceiverOptions {
     /// How long locks of messages are kept by renewing them, from when a message was received. Not in
     /// receive-and-delete. Default: 5 minutes, as the Java and JavaScript SDKs; .NET renews in its processor only.
     pub keep_lock: KeepLock,
-    /// How long a receive waits for its first message. Default: 60 s.
-    pub max_wait: Duration,
     /// How long a receive of several messages waits for one more after each, once it has the first. Default: 20 ms.
     pub linger: Duration,
 }
@@ -116,7 +131,6 @@ impl Default for ReceiverOptions {
             sub_queue: None,
             prefetch: 0,
             keep_lock: KeepLock::default(),
-            max_wait: Duration::from_secs(60),
             linger: Duration::from_millis(20),
         }
     }
@@ -133,7 +147,6 @@ impl ReceiverOptions {
         sub_queue: into Option<SubQueue>,
         prefetch: u32,
         keep_lock: KeepLock,
-        max_wait: Duration,
         linger: Duration,
     }
 }
@@ -151,8 +164,6 @@ pub struct SessionReceiverOptions {
     pub keep_lock: KeepLock,
     /// How long to wait for the next session that has messages. Default: 60 s.
     pub accept_wait: Duration,
-    /// How long a receive waits for its first message. Default: 60 s.
-    pub max_wait: Duration,
     /// How long a receive of several messages waits for one more after each, once it has the first. Default: 20 ms.
     pub linger: Duration,
 }
@@ -164,7 +175,6 @@ impl Default for SessionReceiverOptions {
             prefetch: 0,
             keep_lock: KeepLock::default(),
             accept_wait: Duration::from_secs(60),
-            max_wait: Duration::from_secs(60),
             linger: Duration::from_millis(20),
         }
     }
@@ -181,7 +191,6 @@ impl SessionReceiverOptions {
         prefetch: u32,
         keep_lock: KeepLock,
         accept_wait: Duration,
-        max_wait: Duration,
         linger: Duration,
     }
 }

@@ -68,7 +68,7 @@ impl MessageBatch {
     /// * [`ErrorKind::InvalidArgument`] when it belongs to another session or has another partition key than the
     ///   messages in the batch, or fails [`Message::check`].
     pub fn try_add(&mut self, message: &Message) -> Result<bool> {
-        if self.len > 0 && message.group() != self.group.as_ref() {
+        if !self.takes_group(message) {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
                 "the messages of a batch have to share their session and partition key",
@@ -117,6 +117,11 @@ impl MessageBatch {
         }
         self.len += 1;
         Ok(true)
+    }
+
+    /// Whether the message belongs to the session, or has the partition key, of those in the batch.
+    pub(crate) fn takes_group(&self, message: &Message) -> bool {
+        self.len == 0 || message.group() == self.group.as_ref()
     }
 
     /// How many messages it has.

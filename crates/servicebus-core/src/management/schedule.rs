@@ -52,6 +52,11 @@ impl Schedule {
         Ok(Self { entries })
     }
 
+    /// Whether there is no message.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// How many bytes the messages take.
     pub fn size(&self) -> usize {
         self.entries.iter().map(|entry| entry.message.len()).sum()

@@ -1,3 +1,4 @@
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -211,13 +212,14 @@ impl ReceiverLink {
         Ok(Outcome::new(Arc::clone(&self.link), delivery, operation))
     }
 
-    /// Waits until the link has ended, for whatever reason. Not bounded.
+    /// Waits until the link has ended, for whatever reason. Not bounded. The future does not keep the link attached.
     ///
     /// # Cancel safety
     ///
     /// Only looks on: dropping the future changes nothing.
-    pub async fn ended(&self) -> LinkError {
-        self.link.ended().await
+    pub fn ended(&self) -> impl Future<Output = LinkError> + Send + use<> {
+        let shared = Arc::clone(&self.link.shared);
+        async move { wait(&shared.notify, || shared.error().cloned()).await }
     }
 
     /// Detaches the link and waits for the peer's answer; at most for

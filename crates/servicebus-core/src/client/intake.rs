@@ -1,0 +1,626 @@
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use bytestring::ByteString;
+use servicebus_amqp::engine::{CreditMode, DetachMode};
+use servicebus_amqp::types::{DeliveryState, Map, Modified, Outcome};
+
+use super::cell::{Cell, Mortal as _};
+use super::clock::{now, sleep_until};
+use super::closing::Closing;
+use super::failure::within;
+use super::fault::closed;
+use super::link::{Asked, Place, ReceivingLink};
+use super::mode::{Held, Mode, Taken, hold};
+use super::node::Node;
+use super::operation::Operation;
+use super::renewer::Hold;
+use crate::error::{Error, Result};
+use crate::lock_token::LockToken;
+use crate::management::ReceiveMode;
+use crate::message::{Origin, ReceivedMessage};
+use crate::renewal::KeepLock;
+
+/// How long messages that nobody asks for any more are kept for the next receive before they are given back.
+const KEEP: Duration = Duration::from_millis(500);
+
+/// After so many rounds of that time in which nothing came, nothing is on its way any more.
+const QUIET_ROUNDS: u32 = 4;
+
+/// How often messages that were fetched ahead are looked through for locks to be kept.
+const LOOK_THROUGH: Duration = Duration::from_secs(2);
+
+/// A link that lasted for so long ended for reasons of its own, and not because something is wrong.
+const LONG_LIFE: Duration = Duration::from_secs(30);
+
+/// How long a broker may take to use up credit when a receiver is closed.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The messages of a queue, a subscription or a session on their way in: the link, its credit, and what has arrived and is
+/// not taken yet.
+///
+/// # Credit
+///
+/// The broker is given credit for as many messages as receives wait for, or as are to be fetched ahead. A receive that
+/// ends with less takes the rest of its credit back; messages that were on their way by then are kept for the next
+/// receive, and given back (*released*, which is not a failed delivery) when there is none within half a second. Nothing
+/// is taken out of the buffer before a receive returns with it, so none is lost with a receive that is dropped.
+#[derive(Debug)]
+#[allow(unnameable_types, reason = "an argument of the sealed trait")]
+pub struct Intake {
+    node: Arc<Node>,
+    settings: Settings,
+    link: Cell<ReceivingLink>,
+    flow: Mutex<Flow>,
+    /// What links that have ended left in their inboxes.
+    kept: Mutex<VecDeque<Taken>>,
+    /// Locks of messages in the inbox that are looked after already.
+    early: Mutex<HashMap<LockToken, Hold>>,
+    /// Held by the receive that is served next.
+    turn: tokio::sync::Mutex<()>,
+    sweeping: AtomicBool,
+    closing: Closing,
+    /// Where the next peek begins.
+    pub(crate) cursor: AtomicI64,
+}
+
+/// What an intake is made for.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) mode: ReceiveMode,
+    pub(crate) identifier: Option<ByteString>,
+    /// The session whose messages these are.
+    pub(crate) session: Option<ByteString>,
+    pub(crate) prefetch: u32,
+    pub(crate) keep_lock: KeepLock,
+    pub(crate) linger: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Flow {
+    /// How many messages receives wait for.
+    demand: usize,
+    /// How many were taken since the credit was last looked at.
+    taken: usize,
+}
+
+impl Intake {
+    /// Attaches its link when it is first needed.
+    pub(crate) fn new(node: Arc<Node>, settings: Settings) -> Arc<Self> {
+        Self::with_link(node, settings, Cell::default())
+    }
+
+    /// Has its link already, and never another one.
+    pub(crate) fn of_session(
+        node: Arc<Node>,
+        settings: Settings,
+        link: Arc<ReceivingLink>,
+    ) -> Arc<Self> {
+        Self::with_link(node, settings, Cell::with(link))
+    }
+
+    fn with_link(node: Arc<Node>, settings: Settings, link: Cell<ReceivingLink>) -> Arc<Self> {
+        Arc::new(Self {
+            node,
+            settings,
+            link,
+            flow: Mutex::default(),
+            kept: Mutex::default(),
+            early: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+            sweeping: AtomicBool::new(false),
+            closing: Closing::default(),
+            cursor: AtomicI64::new(0),
+        })
+    }
+
+    pub(crate) fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+
+    pub(crate) fn session(&self) -> Option<&ByteString> {
+        self.settings.session.as_ref()
+    }
+
+    pub(crate) fn keep_lock(&self) -> KeepLock {
+        self.settings.keep_lock
+    }
+
+    pub(crate) fn linger(&self) -> Duration {
+        self.settings.linger
+    }
+
+    pub(crate) fn take_early(&self, token: LockToken) -> Option<Hold> {
+        lock(&self.early).remove(&token)
+    }
+
+    /// The name of the link, for management requests that are made for it.
+    pub(crate) fn link_name(&self) -> Option<ByteString> {
+        Some(self.link.living()?.name.clone())
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closing.is_closed() || self.node.shared.closing.is_closed()
+    }
+
+    /// The error of a receiver that is of no more use, if it is.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.closing.check()?;
+        self.node.check()?;
+        if self.session().is_some() {
+            if let Some(link) = self.link.peek() {
+                if !link.is_alive() {
+                    return Err(self.node.about(link.session_lost()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives up to `max` messages: waits for the first one until the deadline, then for each further one for `linger`.
+    pub(crate) async fn receive<M: Mode>(
+        self: &Arc<Self>,
+        max: usize,
+        deadline: Option<Instant>,
+        linger: Duration,
+    ) -> Result<Vec<M::Message>> {
+        if max == 0 {
+            return Ok(Vec::new());
+        }
+        let mut demand = Demand::enter(self, max);
+        let closed_or_late = async {
+            tokio::select! {
+                () = self.closing.closed() => {}
+                () = self.node.shared.closing.closed() => {}
+                () = sleep_until(deadline) => {}
+            }
+        };
+        let mut over = std::pin::pin!(closed_or_late);
+        let _turn = tokio::select! {
+            biased;
+            turn = self.turn.lock() => turn,
+            () = &mut over => return self.nothing(),
+        };
+        let mut operation = Operation::new(&self.node, "receive");
+        loop {
+            if let Some(dead) = self.link.peek().filter(|link| !link.is_alive()) {
+                self.absorb(&dead);
+            }
+            if self.available() > 0 {
+                self.gather(max, deadline, linger).await;
+                let messages = self.take::<M>(max)?;
+                demand.taken = messages.len();
+                if !messages.is_empty() {
+                    return Ok(messages);
+                }
+                // Their locks were over.
+                continue;
+            }
+            let wait = tokio::select! {
+                biased;
+                wait = self.wait_for_message(&operation) => wait,
+                () = &mut over => return self.nothing(),
+            };
+            let Err((lived, error)) = wait else { continue };
+            if self.session().is_some() {
+                return Err(self.node.about(error));
+            }
+            if lived >= LONG_LIFE {
+                operation = Operation::new(&self.node, "receive");
+                if error.is_transient() {
+                    continue;
+                }
+            }
+            tokio::select! {
+                biased;
+                () = &mut over => return self.nothing(),
+                again = operation.failed(error) => again?,
+            }
+        }
+    }
+
+    /// The end of a receive that got nothing.
+    fn nothing<T>(&self) -> Result<Vec<T>> {
+        if self.is_closed() {
+            return Err(self.node.about(closed()));
+        }
+        Ok(Vec::new())
+    }
+
+    /// Waits until a message is there. The error tells how long the link lived.
+    async fn wait_for_message(
+        self: &Arc<Self>,
+        operation: &Operation<'_>,
+    ) -> Result<(), (Duration, Error)> {
+        let link = async {
+            let deadline = operation.begin().await?;
+            self.link(deadline).await
+        };
+        let link = link.await.map_err(|error| (Duration::ZERO, error))?;
+        self.adjust_credit(&link);
+        let since = now();
+        if let Err(error) = link.link.wait_for(1).await {
+            self.absorb(&link);
+            let error = match self.session() {
+                Some(_) => link.session_lost(),
+                None => error.into(),
+            };
+            return Err((now().saturating_duration_since(since), error));
+        }
+        Ok(())
+    }
+
+    /// The attached link, or a new one. A session has but one.
+    pub(crate) async fn link(
+        self: &Arc<Self>,
+        deadline: Option<Instant>,
+    ) -> Result<Arc<ReceivingLink>> {
+        self.check()?;
+        if let Some(link) = self.link.living() {
+            return Ok(link);
+        }
+        if let Some(dead) = self.link.peek() {
+            self.absorb(&dead);
+        }
+        let this = Arc::downgrade(self);
+        let node = Arc::clone(&self.node);
+        let asked = self.asked();
+        let prefetch = self.settings.prefetch;
+        let make = || async move {
+            let place = Place::for_link_to(&node).await?;
+            let link = ReceivingLink::attach(&node, place, asked).await?;
+            if prefetch > 0 {
+                keep_prefetched_locks(this, &link);
+            }
+            Ok(link)
+        };
+        let link = within(deadline, self.link.get_or_make(make));
+        let link = self.closing.unless_closed(link);
+        let link = self.node.shared.closing.unless_closed(link).await?;
+        // It may have been closed while the link was attached.
+        self.check()?;
+        Ok(link)
+    }
+
+    fn asked(&self) -> Asked {
+        Asked {
+            mode: self.settings.mode,
+            identifier: self.settings.identifier.clone(),
+            filter: None,
+            properties: Map::new(),
+            limit: self.node.try_timeout(),
+        }
+    }
+
+    /// How many messages are here.
+    fn available(&self) -> usize {
+        let inbox = self.link.peek().map_or(0, |link| link.link.inbox_len());
+        lock(&self.kept).len() + inbox
+    }
+
+    /// Waits for more messages after the first.
+    async fn gather(&self, max: usize, deadline: Option<Instant>, linger: Duration) {
+        let mut asked = false;
+        loop {
+            let Some(link) = self.link.living() else {
+                return;
+            };
+            if self.available() >= max {
+                return;
+            }
+            if !asked {
+                self.adjust_credit(&link);
+                asked = true;
+            }
+            let more = link.link.wait_for(link.link.inbox_len() + 1);
+            tokio::select! {
+                biased;
+                more = more => if more.is_err() { return },
+                () = tokio::time::sleep(linger) => return,
+                () = sleep_until(deadline) => return,
+                () = self.closing.closed() => return,
+            }
+        }
+    }
+
+    /// Takes up to `max` messages that are here.
+    fn take<M: Mode>(&self, max: usize) -> Result<Vec<M::Message>> {
+        let mut messages = Vec::new();
+        while messages.len() < max {
+            let mut taken = self.pop(max - messages.len()).into_iter();
+            if taken.len() == 0 {
+                break;
+            }
+            lock(&self.flow).taken += taken.len();
+            while let Some(next) = taken.next() {
+                let (link, delivery) = (Arc::clone(&next.link), next.delivery.delivery);
+                let error = match M::receive(next, self) {
+                    Ok(message) => {
+                        messages.extend(message);
+                        continue;
+                    }
+                    Err(error) => error,
+                };
+                tracing::warn!(entity = %self.node.address, %error, "a message cannot be read");
+                if self.settings.mode == ReceiveMode::PeekLock {
+                    link.refuse(delivery);
+                }
+                if messages.is_empty() {
+                    let mut kept = lock(&self.kept);
+                    taken.rev().for_each(|rest| kept.push_front(rest));
+                    return Err(self.node.about(error));
+                }
+            }
+        }
+        Ok(messages)
+    }
+
+    fn pop(&self, max: usize) -> Vec<Taken> {
+        let mut kept = lock(&self.kept);
+        if !kept.is_empty() {
+            let count = kept.len().min(max);
+            return kept.drain(..count).collect();
+        }
+        drop(kept);
+        let Some(link) = self.link.peek() else {
+            return Vec::new();
+        };
+        inbox(&link, max)
+    }
+
+    /// Keeps what is in the inbox of a link that has ended. What belongs to a session went with it, unless it was
+    /// deleted at the broker.
+    fn absorb(&self, link: &Arc<ReceivingLink>) {
+        let left = inbox(link, usize::MAX);
+        if self.session().is_some() && self.settings.mode == ReceiveMode::PeekLock {
+            return;
+        }
+        lock(&self.kept).extend(left);
+    }
+
+    /// Gives the broker credit for what is wanted and not here, or takes back what is not wanted any more.
+    fn adjust_credit(&self, link: &ReceivingLink) {
+        let mut flow = lock(&self.flow);
+        flow.taken = 0;
+        let prefetch = usize::try_from(self.settings.prefetch).unwrap_or(usize::MAX);
+        let want = flow.demand.max(prefetch);
+        // Credit first: a delivery that arrives between the two is counted twice and not left out.
+        let Ok(status) = link.link.status() else {
+            return;
+        };
+        let credit = usize::try_from(status.credit).unwrap_or(usize::MAX);
+        let have = credit + link.link.inbox_len() + lock(&self.kept).len();
+        let result = if have < want {
+            let missing = want - have;
+            // A window is filled up a quarter at a time.
+            if have >= flow.demand && missing < prefetch.div_ceil(4) {
+                return;
+            }
+            link.link
+                .add_credit(u32::try_from(missing).unwrap_or(u32::MAX))
+        } else if have > want && credit > 0 {
+            let left = credit.saturating_sub(have - want);
+            let left = u32::try_from(left).unwrap_or(u32::MAX);
+            link.link.set_credit(CreditMode::Exact(left))
+        } else {
+            return;
+        };
+        // The link has just ended if it fails.
+        let _ = result;
+    }
+
+    /// A receive has ended: its credit is taken back, and messages that come nevertheless are not forgotten.
+    fn leave(self: &Arc<Self>, count: usize, taken: usize) {
+        let left_over = taken < count;
+        let prefetch = usize::try_from(self.settings.prefetch).unwrap_or(usize::MAX);
+        let refill = {
+            let mut flow = lock(&self.flow);
+            flow.demand = flow.demand.saturating_sub(count);
+            prefetch > 0 && flow.taken >= prefetch.div_ceil(4)
+        };
+        if !left_over && !refill {
+            return;
+        }
+        let Some(link) = self.link.living() else {
+            return;
+        };
+        self.adjust_credit(&link);
+        let released = self.settings.mode == ReceiveMode::PeekLock
+            && prefetch == 0
+            && self.session().is_none();
+        if released && left_over && !self.sweeping.swap(true, Ordering::AcqRel) {
+            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                runtime.spawn(sweep(Arc::downgrade(self)));
+            } else {
+                self.sweeping.store(false, Ordering::Release);
+            }
+        }
+    }
+
+    /// Gives back what is here.
+    fn release_all(&self) {
+        lock(&self.early).clear();
+        for taken in self.pop_all() {
+            taken.link.release(taken.delivery.delivery);
+        }
+    }
+
+    fn pop_all(&self) -> Vec<Taken> {
+        let mut all: Vec<_> = lock(&self.kept).drain(..).collect();
+        if let Some(link) = self.link.peek() {
+            all.extend(inbox(&link, usize::MAX));
+        }
+        all
+    }
+
+    /// Ends the intake: what is here is given back, or kept to be received when it was deleted at the broker.
+    pub(crate) async fn close(&self) {
+        self.closing.close();
+        let Some(link) = self.link.peek() else {
+            return;
+        };
+        if link.is_alive() && link.link.status().is_ok_and(|status| status.credit > 0) {
+            // A broker that does not answer keeps what it sent until its locks run out.
+            let _ = tokio::time::timeout(DRAIN_TIMEOUT, link.link.drain()).await;
+        }
+        self.link.take();
+        let left = inbox(&link, usize::MAX);
+        lock(&self.kept).extend(left);
+        if self.settings.mode == ReceiveMode::PeekLock {
+            self.release_all();
+        }
+        link.link.detach(DetachMode::Close, None).await;
+    }
+}
+
+impl Drop for Intake {
+    fn drop(&mut self) {
+        if self.settings.mode == ReceiveMode::PeekLock {
+            self.release_all();
+        }
+    }
+}
+
+fn inbox(link: &Arc<ReceivingLink>, max: usize) -> Vec<Taken> {
+    let taken = link.link.take(max).into_iter();
+    taken
+        .map(|(delivery, arrived)| Taken {
+            delivery,
+            arrived,
+            link: Arc::clone(link),
+        })
+        .collect()
+}
+
+/// The messages that one receive waits for.
+struct Demand<'a> {
+    intake: &'a Arc<Intake>,
+    count: usize,
+    /// How many it returns with.
+    taken: usize,
+}
+
+impl<'a> Demand<'a> {
+    fn enter(intake: &'a Arc<Intake>, count: usize) -> Self {
+        let mut flow = lock(&intake.flow);
+        flow.demand = flow.demand.saturating_add(count);
+        drop(flow);
+        Self {
+            intake,
+            count,
+            taken: 0,
+        }
+    }
+}
+
+impl Drop for Demand<'_> {
+    fn drop(&mut self) {
+        self.intake.leave(self.count, self.taken);
+    }
+}
+
+/// Gives back messages that nobody asks for, until no more can be on their way.
+async fn sweep(intake: Weak<Intake>) {
+    let mut quiet_rounds = 0;
+    while quiet_rounds < QUIET_ROUNDS {
+        tokio::time::sleep(KEEP).await;
+        let Some(intake) = intake.upgrade() else {
+            return;
+        };
+        if lock(&intake.flow).demand > 0 {
+            // The one who asks leaves another sweep behind if need be.
+            intake.sweeping.store(false, Ordering::Release);
+            return;
+        }
+        let left = intake.pop_all();
+        if left.is_empty() {
+            quiet_rounds += 1;
+            continue;
+        }
+        tracing::debug!(entity = %intake.node.address, count = left.len(), "messages that nobody asked for are given back");
+        for taken in left {
+            taken.link.release(taken.delivery.delivery);
+        }
+    }
+    if let Some(intake) = intake.upgrade() {
+        intake.sweeping.store(false, Ordering::Release);
+    }
+}
+
+/// Looks after the locks of messages that wait in the inbox for longer than a moment.
+fn keep_prefetched_locks(intake: Weak<Intake>, link: &ReceivingLink) {
+    if let Some(intake) = intake.upgrade() {
+        if intake.settings.mode != ReceiveMode::PeekLock || intake.session().is_some() {
+            return;
+        }
+    }
+    let ended = link.link.ended();
+    tokio::spawn(async move {
+        let look_through = async {
+            loop {
+                tokio::time::sleep(LOOK_THROUGH).await;
+                let Some(intake) = intake.upgrade() else {
+                    return;
+                };
+                intake.look_through();
+            }
+        };
+        tokio::select! {
+            _ = ended => {}
+            () = look_through => {}
+        }
+    });
+}
+
+impl Intake {
+    fn look_through(&self) {
+        let Some(link) = self.link.living() else {
+            return;
+        };
+        let now = now();
+        let mut waiting = Vec::new();
+        let mut here = std::collections::HashSet::new();
+        link.link.inspect(|delivery, arrived| {
+            let Some(token) = LockToken::from_delivery_tag(&delivery.tag) else {
+                return;
+            };
+            here.insert(token);
+            if now.saturating_duration_since(arrived) >= LOOK_THROUGH {
+                waiting.push((token, delivery.delivery, delivery.payload.clone(), arrived));
+            }
+        });
+        let mut early = lock(&self.early);
+        early.retain(|token, _| here.contains(token));
+        for (token, delivery, payload, arrived) in waiting {
+            if early.contains_key(&token) {
+                continue;
+            }
+            let Ok(message) = ReceivedMessage::decode(payload, Origin::Locked(token)) else {
+                continue;
+            };
+            let origin = Some((&link, delivery));
+            if let Held::Yes(hold) = hold(self, &message, token, origin, arrived) {
+                early.insert(token, hold);
+            }
+        }
+    }
+}
+
+impl ReceivingLink {
+    /// Gives back a message that cannot be read. It counts as failed, so that it does not come for ever.
+    fn refuse(&self, delivery: servicebus_amqp::engine::DeliveryKey) {
+        let outcome = Outcome::Modified(Box::new(Modified::default()));
+        let _ = self.link.settle(delivery, DeliveryState::Outcome(outcome));
+    }
+
+    /// Takes a message that the broker did not settle although it was to delete it.
+    pub(crate) fn accept(&self, delivery: servicebus_amqp::engine::DeliveryKey) {
+        let _ = self.link.settle(delivery, DeliveryState::ACCEPTED);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

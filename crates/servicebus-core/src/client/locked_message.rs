@@ -1,0 +1,477 @@
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use bytestring::ByteString;
+use servicebus_amqp::engine::{DeliveryKey, RequestError};
+use servicebus_amqp::net::DeliveryError;
+use servicebus_amqp::types::{DeliveryState, Map};
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
+
+use super::clock::{now, sleep_until};
+use super::failure::{Failure, timeout, uncertain};
+use super::fault::closed;
+use super::link::ReceivingLink;
+use super::node::Node;
+use super::renewer::Hold;
+use super::sender::other_connection;
+use crate::error::{Error, ErrorKind, Result};
+use crate::lock_token::LockToken;
+use crate::management::{RenewLock, UpdateDisposition};
+use crate::message::ReceivedMessage;
+use crate::settlement::{DeadLetter, Settlement};
+use crate::transaction::TransactionId;
+
+/// A message that was received and is locked for this receiver: nobody else gets it until it is settled or its lock runs
+/// out. What it says is read through [`ReceivedMessage`], to which it dereferences.
+///
+/// Settling consumes it; each of [`complete`](Self::complete), [`abandon`](Self::abandon), [`defer`](Self::defer) and
+/// [`dead_letter`](Self::dead_letter) waits until the service has confirmed. They can run at the same time for many
+/// messages, and travel together then. When the link that brought the message is gone, the message is settled over the
+/// entity's management node.
+///
+/// The lock is renewed in the background as the receiver's options say. A message that is dropped without being settled is
+/// not renewed any more: it comes again, to any receiver, when its lock runs out, and its delivery count goes up.
+#[must_use = "a message that is not settled comes again when its lock runs out"]
+pub struct LockedMessage {
+    message: ReceivedMessage,
+    lock: MessageLock,
+}
+
+/// The lock of a message, and the ways to settle it.
+#[derive(Debug)]
+pub(crate) struct MessageLock {
+    pub(crate) token: LockToken,
+    pub(crate) node: Arc<Node>,
+    /// The link that it came on; none for a deferred message.
+    pub(crate) link: Option<(Arc<ReceivingLink>, DeliveryKey)>,
+    pub(crate) session: Option<ByteString>,
+    pub(crate) hold: Option<Hold>,
+}
+
+impl LockedMessage {
+    pub(crate) fn new(message: ReceivedMessage, lock: MessageLock) -> Self {
+        Self { message, lock }
+    }
+
+    pub(crate) fn node(&self) -> &Arc<Node> {
+        &self.lock.node
+    }
+
+    /// The token of the lock, which settles the message also from elsewhere.
+    pub fn lock_token(&self) -> LockToken {
+        self.lock.token
+    }
+
+    /// When the lock ends, by the service's clock: as it said with the message, or when the lock was last renewed.
+    pub fn locked_until(&self) -> Option<SystemTime> {
+        let renewed = self.lock.hold.as_ref().and_then(Hold::locked_until);
+        renewed.or_else(|| self.message.locked_until())
+    }
+
+    /// A token that is cancelled when the lock is lost or has run out: what is still being done about the message is
+    /// for nothing then. Locks of messages that belong to a session are the session's.
+    pub fn lock_lost(&self) -> CancellationToken {
+        match &self.lock.hold {
+            Some(hold) => hold.lost(),
+            None => CancellationToken::new(),
+        }
+    }
+
+    /// Completes the message: it is done with, and deleted.
+    ///
+    /// # Errors
+    ///
+    /// The error gives the message back. [`ErrorKind::MessageLockLost`]: the lock was over, and the message comes again.
+    /// [`ErrorKind::SessionLockLost`] the same for a message of a session. [`ErrorKind::Uncertain`]: the connection was
+    /// lost after the request and before the answer, and the service does not know the lock any more. Others after the
+    /// attempts of the client's retry options.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped the message may be settled, or it comes again when its lock runs out.
+    pub async fn complete(self) -> Result<(), SettleError> {
+        self.settle(Settlement::Complete).await
+    }
+
+    /// Gives the message back, to be delivered again at once. It counts as a failed delivery: after as many as the entity
+    /// allows the message is dead-lettered.
+    ///
+    /// # Errors
+    ///
+    /// As [`complete`](Self::complete).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`complete`](Self::complete).
+    pub async fn abandon(self) -> Result<(), SettleError> {
+        self.abandon_with(Map::new()).await
+    }
+
+    /// Gives the message back and sets these application properties on it.
+    ///
+    /// # Errors
+    ///
+    /// As [`complete`](Self::complete).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`complete`](Self::complete).
+    pub async fn abandon_with(self, properties: Map) -> Result<(), SettleError> {
+        self.settle(Settlement::Abandon { properties }).await
+    }
+
+    /// Defers the message: from now on it is only received by its
+    /// [sequence number](ReceivedMessage::sequence_number), which the application has to keep.
+    ///
+    /// # Errors
+    ///
+    /// As [`complete`](Self::complete).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`complete`](Self::complete).
+    pub async fn defer(self) -> Result<(), SettleError> {
+        self.defer_with(Map::new()).await
+    }
+
+    /// Defers the message and sets these application properties on it.
+    ///
+    /// # Errors
+    ///
+    /// As [`complete`](Self::complete).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`complete`](Self::complete).
+    pub async fn defer_with(self, properties: Map) -> Result<(), SettleError> {
+        self.settle(Settlement::Defer { properties }).await
+    }
+
+    /// Moves the message to the entity's dead-letter queue.
+    ///
+    /// # Errors
+    ///
+    /// As [`complete`](Self::complete); [`ErrorKind::InvalidArgument`] for a reason or description of more than 4096
+    /// characters.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`complete`](Self::complete).
+    pub async fn dead_letter(self, why: DeadLetter) -> Result<(), SettleError> {
+        self.settle(Settlement::DeadLetter(why)).await
+    }
+
+    /// Settles the message in any of the four ways.
+    ///
+    /// # Errors
+    ///
+    /// As [`complete`](Self::complete) and [`dead_letter`](Self::dead_letter).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`complete`](Self::complete).
+    pub async fn settle(mut self, settlement: Settlement) -> Result<(), SettleError> {
+        let span = tracing::debug_span!(
+            "settle",
+            entity = %self.lock.node.address,
+            how = settlement.disposition_status(),
+            sequence_number = self.message.sequence_number(),
+            delivery_count = self.message.delivery_count(),
+        );
+        let result = self.lock.settle(&settlement).instrument(span).await;
+        match result {
+            Ok(()) => {
+                self.lock.release();
+                Ok(())
+            }
+            Err(error) => Err(self.not_settled(error)),
+        }
+    }
+
+    /// Renews the lock now; gives when it ends, by the service's clock.
+    ///
+    /// Not needed while it is renewed in the background.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::MessageLockLost`] when it was over; [`ErrorKind::InvalidOperation`] for a message of a session, whose
+    /// lock is the session's.
+    ///
+    /// # Cancel safety
+    ///
+    /// The lock may be renewed when the future is dropped.
+    pub async fn renew_lock(&self) -> Result<Option<SystemTime>> {
+        let node = &self.lock.node;
+        if self.lock.session.is_some() {
+            return Err(node.about(Error::new(
+                ErrorKind::InvalidOperation,
+                "the lock of a message in a session is the session's",
+            )));
+        }
+        let request = RenewLock::new([self.lock.token]);
+        let ends = node.call(&request, self.lock.link_name()).await?;
+        let until = ends.into_iter().next().flatten();
+        if let Some(hold) = &self.lock.hold {
+            hold.renewed(node, until);
+        }
+        Ok(until)
+    }
+
+    /// What was received, without its lock. The message is not settled, and its lock is not renewed any more: for those
+    /// who keep the [lock token](Self::lock_token) to settle it elsewhere.
+    pub fn into_message(self) -> ReceivedMessage {
+        let Self { message, .. } = self;
+        message
+    }
+
+    /// Settles within a transaction: once, on the link that it came on.
+    pub(crate) async fn settle_enlisted(
+        mut self,
+        settlement: Settlement,
+        generation: u64,
+        transaction: &TransactionId,
+    ) -> Result<(), SettleError> {
+        let result = self
+            .lock
+            .settle_enlisted(&settlement, generation, transaction)
+            .await;
+        match result {
+            Ok(()) => {
+                self.lock.release();
+                Ok(())
+            }
+            Err(error) => Err(self.not_settled(error)),
+        }
+    }
+
+    pub(crate) fn not_settled(self, error: Error) -> SettleError {
+        SettleError(Box::new(NotSettled {
+            error,
+            message: self,
+        }))
+    }
+}
+
+impl Deref for LockedMessage {
+    type Target = ReceivedMessage;
+
+    fn deref(&self) -> &ReceivedMessage {
+        &self.message
+    }
+}
+
+impl fmt::Debug for LockedMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockedMessage")
+            .field("sequence_number", &self.message.sequence_number())
+            .field("lock_token", &self.lock.token)
+            .field("delivery_count", &self.message.delivery_count())
+            .finish_non_exhaustive()
+    }
+}
+
+/// How stating the outcome on the link went when it did not settle the message.
+enum OnLink {
+    /// The broker's answer, which is final.
+    Refused(Error),
+    /// It can't be settled there; the management node may know the lock.
+    Unable {
+        error: Error,
+        /// The outcome was stated: the broker may have acted on it.
+        stated: bool,
+    },
+}
+
+impl MessageLock {
+    /// The message is settled.
+    fn release(&mut self) {
+        if let Some(hold) = self.hold.take() {
+            hold.release();
+        }
+    }
+
+    fn link_name(&self) -> Option<ByteString> {
+        self.link.as_ref().map(|(link, _)| link.name.clone())
+    }
+
+    async fn settle(&self, settlement: &Settlement) -> Result<()> {
+        let node = &self.node;
+        settlement.check().map_err(|error| node.about(error))?;
+        node.check()?;
+        let mut stated_before = false;
+        if let Some((link, delivery)) = &self.link {
+            match self.settle_on_link(link, *delivery, settlement).await {
+                Ok(()) => return Ok(()),
+                Err(OnLink::Refused(error)) => return Err(node.about(error)),
+                Err(OnLink::Unable { error, stated }) => {
+                    if self.session.is_some() && link.link.error().is_some() {
+                        return Err(node.about(link.session_lost()));
+                    }
+                    tracing::debug!(%error, "settling over the management node");
+                    stated_before = stated;
+                }
+            }
+        }
+        let mut request = UpdateDisposition::new([self.token], settlement.clone());
+        if let Some(session) = &self.session {
+            request = request.session(session.clone());
+        }
+        let result = node.call(&request, self.link_name()).await;
+        if let (Ok(()), Some((link, delivery))) = (&result, &self.link) {
+            link.forget(*delivery);
+        }
+        result.map_err(|error| match error.kind() {
+            ErrorKind::MessageLockLost if stated_before => uncertain(error),
+            _ => error,
+        })
+    }
+
+    async fn settle_on_link(
+        &self,
+        link: &ReceivingLink,
+        delivery: DeliveryKey,
+        settlement: &Settlement,
+    ) -> Result<(), OnLink> {
+        let outcome = DeliveryState::Outcome(settlement.outcome());
+        let state = self.state(link, delivery, outcome).await?;
+        settlement.read_answer(state.as_ref()).map_err(|error| {
+            let unknown = error.condition() == Some("amqp:not-found");
+            if error.is_transient() || unknown {
+                OnLink::Unable {
+                    error,
+                    stated: false,
+                }
+            } else {
+                OnLink::Refused(error)
+            }
+        })
+    }
+
+    /// States an outcome on the link and waits for the broker's.
+    async fn state(
+        &self,
+        link: &ReceivingLink,
+        delivery: DeliveryKey,
+        outcome: DeliveryState,
+    ) -> Result<Option<DeliveryState>, OnLink> {
+        let unable = |error: Error, stated| OnLink::Unable { error, stated };
+        let answer = link
+            .link
+            .settle_confirmed(delivery, outcome)
+            .map_err(|error| {
+                // An outcome was stated before, and the answer was not waited for.
+                let stated = matches!(error, DeliveryError::Refused(RequestError::WrongState));
+                unable(error.into(), stated)
+            })?;
+        let deadline = now().checked_add(self.node.try_timeout());
+        tokio::select! {
+            biased;
+            answer = answer => answer.map_err(|error| {
+                let Failure { error, fate } = error.into();
+                unable(error, fate == super::failure::Fate::Unknown)
+            }),
+            () = self.node.shared.closing.closed() => Err(OnLink::Refused(uncertain(closed()))),
+            () = sleep_until(deadline) => Err(unable(timeout(), true)),
+        }
+    }
+
+    async fn settle_enlisted(
+        &self,
+        settlement: &Settlement,
+        generation: u64,
+        transaction: &TransactionId,
+    ) -> Result<()> {
+        let node = &self.node;
+        settlement.check().map_err(|error| node.about(error))?;
+        node.check()?;
+        let Some((link, delivery)) = &self.link else {
+            let state = transaction.of_send();
+            let mut request = UpdateDisposition::new([self.token], settlement.clone());
+            if let Some(session) = &self.session {
+                request = request.session(session.clone());
+            }
+            return node.call_enlisted(&request, generation, state).await;
+        };
+        if link.generation != generation {
+            return Err(other_connection(node));
+        }
+        let outcome = transaction.of_settlement(settlement.outcome());
+        let answer = self.state(link, *delivery, outcome).await;
+        let result = match answer {
+            Ok(state) => settlement.read_answer(state.as_ref()),
+            Err(OnLink::Refused(error) | OnLink::Unable { error, .. }) => Err(error),
+        };
+        result.map_err(|error| node.about(error))
+    }
+}
+
+impl Drop for MessageLock {
+    fn drop(&mut self) {
+        // Without a lock in the schedule nobody else lets the link forget the delivery.
+        let is_held = self.hold.as_ref().is_some_and(Hold::is_held);
+        if let (Some(_), false, Some((link, delivery))) = (&self.hold, is_held, &self.link) {
+            link.forget(*delivery);
+        }
+    }
+}
+
+/// Why a message could not be settled. It gives the message back.
+pub struct SettleError(Box<NotSettled>);
+
+struct NotSettled {
+    error: Error,
+    message: LockedMessage,
+}
+
+impl SettleError {
+    /// Why.
+    pub fn error(&self) -> &Error {
+        &self.0.error
+    }
+
+    /// What kind of error it is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.error.kind()
+    }
+
+    /// The error and the message, which may be settled again unless its lock is lost.
+    pub fn into_parts(self) -> (Error, LockedMessage) {
+        let NotSettled { error, message } = *self.0;
+        (error, message)
+    }
+
+    /// The message, which may be settled again unless its lock is lost.
+    pub fn into_message(self) -> LockedMessage {
+        self.into_parts().1
+    }
+}
+
+impl From<SettleError> for Error {
+    fn from(error: SettleError) -> Self {
+        error.into_parts().0
+    }
+}
+
+impl fmt::Display for SettleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.error.fmt(f)
+    }
+}
+
+impl fmt::Debug for SettleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SettleError")
+            .field("error", &self.0.error)
+            .field("message", &self.0.message)
+            .finish()
+    }
+}
+
+impl std::error::Error for SettleError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&self.0.error)
+    }
+}

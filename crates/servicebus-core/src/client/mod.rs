@@ -1,0 +1,48 @@
+//! The client at work: connections, links, and what keeps them up.
+//!
+//! Nothing here opens a socket: a [`Connect`] does. The connection is opened when it is first needed.
+
+mod cell;
+#[allow(
+    clippy::module_inception,
+    reason = "the client is the noun of this room"
+)]
+mod client;
+mod clock;
+mod closing;
+mod connect;
+mod coordinator;
+mod credential;
+mod failure;
+mod fault;
+mod grant;
+mod intake;
+mod link;
+mod live;
+mod locked_message;
+mod mode;
+mod node;
+mod operation;
+mod receiver;
+mod renewer;
+mod requests;
+mod rules;
+mod sender;
+mod session_receiver;
+mod shared;
+mod state;
+mod transaction;
+
+pub use client::Client;
+pub use connect::{Connect, Connecting};
+pub use credential::{ProvideToken, Providing};
+pub use locked_message::{LockedMessage, SettleError};
+pub use mode::{Mode, PeekLock, ReceiveAndDelete};
+pub use receiver::Receiver;
+pub use rules::Rules;
+pub use sender::{SendAllError, Sender};
+pub use session_receiver::SessionReceiver;
+pub use state::ClientState;
+pub use transaction::Transaction;
+
+pub(crate) use shared::Shared;

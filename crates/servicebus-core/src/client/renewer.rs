@@ -1,0 +1,416 @@
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant, SystemTime};
+
+use bytestring::ByteString;
+use servicebus_amqp::engine::DeliveryKey;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::clock::{now, random, sleep_until, wall};
+use super::link::ReceivingLink;
+use super::node::Node;
+use super::requests::Context;
+use crate::error::{Error, ErrorKind, Recovery};
+use crate::lock_token::LockToken;
+use crate::management::{RenewLock, RenewSessionLock};
+use crate::renewal::{Due, KeepLock, LockSchedule};
+
+/// How many locks one request renews.
+const MAX_TOKENS: usize = 100;
+
+/// How long one request to renew may take; a lock is renewed ten seconds ahead of its end.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The least time between two rounds, so that locks that are due one after the other are renewed together.
+const ROUND: Duration = Duration::from_millis(50);
+
+/// Renews the locks of a client's messages and sessions: one task over one schedule.
+#[derive(Debug, Default)]
+pub(crate) struct Renewer {
+    state: Mutex<State>,
+    wake: Arc<Notify>,
+    task: OnceLock<AbortHandle>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    schedule: LockSchedule<u64>,
+    locks: HashMap<u64, Lock>,
+    last: u64,
+    /// When the task looks next; `None` when it waits to be woken.
+    looks_at: Option<Instant>,
+}
+
+/// A lock that is held.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    pub(crate) node: Weak<Node>,
+    pub(crate) what: What,
+    /// The link that it came on.
+    pub(crate) link: Weak<ReceivingLink>,
+    pub(crate) locked_until: SystemTime,
+    pub(crate) lost: Option<CancellationToken>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum What {
+    Message(LockToken, Option<DeliveryKey>),
+    Session(ByteString),
+}
+
+/// A place in the schedule. Dropping it ends the renewal; the lock is left to run out.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    renewer: Arc<Renewer>,
+    id: u64,
+    released: bool,
+}
+
+impl Renewer {
+    /// Holds a lock that lasts for `remaining` from now.
+    pub(crate) fn hold(self: &Arc<Self>, lock: Lock, remaining: Duration, keep: KeepLock) -> Hold {
+        self.task.get_or_init(|| {
+            let task = run(Arc::downgrade(self), Arc::clone(&self.wake));
+            tokio::spawn(task).abort_handle()
+        });
+        let mut state = self.lock();
+        state.last += 1;
+        let id = state.last;
+        state.schedule.insert(id, remaining, keep, now(), random());
+        state.locks.insert(id, lock);
+        self.wake_if_earlier(&mut state);
+        Hold {
+            renewer: Arc::clone(self),
+            id,
+            released: false,
+        }
+    }
+
+    /// How many locks are held.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.lock().schedule.len()
+    }
+
+    fn wake_if_earlier(&self, state: &mut State) {
+        let next = state.schedule.poll_timeout();
+        if let Some(next) = next {
+            if state.looks_at.is_none_or(|looks_at| next < looks_at) {
+                state.looks_at = Some(next);
+                self.wake.notify_one();
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does what is due; says when to look again.
+    fn round(self: &Arc<Self>) -> Option<Instant> {
+        let now = now();
+        let mut due = Batches::default();
+        let mut over = Vec::new();
+        let next = {
+            let mut state = self.lock();
+            let State {
+                schedule, locks, ..
+            } = &mut *state;
+            while let Some(what) = schedule.poll(now) {
+                match what {
+                    Due::Renew(id) => match locks.get(&id) {
+                        Some(lock) => due.add(id, lock),
+                        None => {
+                            schedule.remove(&id);
+                        }
+                    },
+                    Due::Stopped(id) => {
+                        if let Some(node) = locks.get(&id).and_then(|lock| lock.node.upgrade()) {
+                            tracing::info!(entity = %node.address, "a lock is not renewed any more");
+                        }
+                    }
+                    Due::Expired(id) => over.extend(locks.remove(&id)),
+                }
+            }
+            for id in due.orphans.drain(..) {
+                schedule.remove(&id);
+                locks.remove(&id);
+            }
+            let next = schedule.poll_timeout().map(|next| next.max(now + ROUND));
+            state.looks_at = next;
+            next
+        };
+        for lock in over {
+            lock.is_over();
+        }
+        for batch in due.batches {
+            for ids in batch.ids.chunks(MAX_TOKENS) {
+                let renewing = renew_messages(
+                    Arc::clone(self),
+                    Arc::clone(&batch.node),
+                    batch.link.clone(),
+                    ids.to_vec(),
+                );
+                tokio::spawn(renewing);
+            }
+        }
+        for (id, node, link, session) in due.sessions {
+            tokio::spawn(renew_session(Arc::clone(self), id, node, link, session));
+        }
+        next
+    }
+
+    fn renewed(&self, node: &Node, id: u64, until: Option<SystemTime>) {
+        let mut state = self.lock();
+        let Some(lock) = state.locks.get_mut(&id) else {
+            return;
+        };
+        let now = now();
+        let until = until.unwrap_or_else(|| wall() + Duration::from_secs(300));
+        lock.locked_until = until;
+        let remaining = node.lock_remaining(None, until, now);
+        state.schedule.handle_renewed(id, remaining, now, random());
+        self.wake_if_earlier(&mut state);
+    }
+
+    fn failed(&self, id: u64) {
+        let mut state = self.lock();
+        state.schedule.handle_failed(id, now());
+        self.wake_if_earlier(&mut state);
+    }
+
+    fn lost(&self, id: u64) {
+        let lock = {
+            let mut state = self.lock();
+            state.schedule.remove(&id);
+            state.locks.remove(&id)
+        };
+        if let Some(lock) = lock {
+            lock.is_over();
+        }
+    }
+}
+
+impl Drop for Renewer {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.get() {
+            task.abort();
+        }
+    }
+}
+
+impl Lock {
+    /// Tells the holder, and lets the link forget the delivery.
+    fn is_over(self) {
+        if let Some(lost) = &self.lost {
+            lost.cancel();
+        }
+        if let (What::Message(_, Some(delivery)), Some(link)) = (&self.what, self.link.upgrade()) {
+            link.forget(*delivery);
+        }
+    }
+}
+
+/// Locks that are due, by the link they came on.
+#[derive(Debug, Default)]
+struct Batches {
+    batches: Vec<Batch>,
+    sessions: Vec<(u64, Arc<Node>, Option<ByteString>, ByteString)>,
+    /// Those whose receiver is gone.
+    orphans: Vec<u64>,
+}
+
+#[derive(Debug)]
+struct Batch {
+    node: Arc<Node>,
+    link: Option<ByteString>,
+    ids: Vec<(u64, LockToken)>,
+}
+
+impl Batches {
+    fn add(&mut self, id: u64, lock: &Lock) {
+        let Some(node) = lock.node.upgrade() else {
+            self.orphans.push(id);
+            return;
+        };
+        let link = lock.link.upgrade().map(|link| link.name.clone());
+        match &lock.what {
+            What::Session(session) => {
+                self.sessions.push((id, node, link, session.clone()));
+            }
+            What::Message(token, _) => {
+                let same =
+                    |batch: &&mut Batch| Arc::ptr_eq(&batch.node, &node) && batch.link == link;
+                match self.batches.iter_mut().find(same) {
+                    Some(batch) => batch.ids.push((id, *token)),
+                    None => self.batches.push(Batch {
+                        node,
+                        link,
+                        ids: vec![(id, *token)],
+                    }),
+                }
+            }
+        }
+    }
+}
+
+async fn run(renewer: Weak<Renewer>, wake: Arc<Notify>) {
+    loop {
+        let next = match renewer.upgrade() {
+            Some(renewer) => renewer.round(),
+            None => return,
+        };
+        tokio::select! {
+            () = sleep_until(next) => {}
+            () = wake.notified() => {}
+        }
+    }
+}
+
+/// Renews locks of one link. Where the service refuses several at once, the ones that are lost are searched by halves.
+async fn renew_messages(
+    renewer: Arc<Renewer>,
+    node: Arc<Node>,
+    link: Option<ByteString>,
+    locks: Vec<(u64, LockToken)>,
+) {
+    let mut parts = vec![locks];
+    while let Some(mut part) = parts.pop() {
+        let request = RenewLock::new(part.iter().map(|(_, token)| *token));
+        let context = Context {
+            associated_link: link.clone(),
+            transaction: None,
+        };
+        let deadline = now().checked_add(TIMEOUT);
+        match node.call_once(&request, context, deadline).await {
+            Ok(ends) => {
+                for ((id, _), until) in part.iter().zip(ends) {
+                    renewer.renewed(&node, *id, until);
+                }
+                tracing::debug!(entity = %node.address, count = part.len(), "locks renewed");
+            }
+            Err(failure) if is_final(&failure.error) => {
+                if part.len() > 1 {
+                    parts.push(part.split_off(part.len() / 2));
+                    parts.push(part);
+                } else if let Some((id, token)) = part.first() {
+                    report_lost(&node, &failure.error, &token.to_string());
+                    renewer.lost(*id);
+                }
+            }
+            Err(failure) => {
+                tracing::debug!(entity = %node.address, error = %failure.error, "locks are not renewed yet");
+                after_failure(&node, &failure.error);
+                for (id, _) in part {
+                    renewer.failed(id);
+                }
+            }
+        }
+    }
+}
+
+async fn renew_session(
+    renewer: Arc<Renewer>,
+    id: u64,
+    node: Arc<Node>,
+    link: Option<ByteString>,
+    session: ByteString,
+) {
+    let request = RenewSessionLock::new(session.clone());
+    let context = Context {
+        associated_link: link,
+        transaction: None,
+    };
+    let deadline = now().checked_add(TIMEOUT);
+    match node.call_once(&request, context, deadline).await {
+        Ok(until) => renewer.renewed(&node, id, until),
+        Err(failure) if is_final(&failure.error) => {
+            report_lost(&node, &failure.error, &session);
+            renewer.lost(id);
+        }
+        Err(failure) => {
+            after_failure(&node, &failure.error);
+            renewer.failed(id);
+        }
+    }
+}
+
+fn report_lost(node: &Node, error: &Error, lock: &str) {
+    tracing::warn!(entity = %node.address, lock, %error, "a lock is lost");
+}
+
+fn is_final(error: &Error) -> bool {
+    !error.is_transient()
+        && error.recovery() != Recovery::Token
+        && error.kind() != ErrorKind::Closed
+}
+
+fn after_failure(node: &Node, error: &Error) {
+    match error.recovery() {
+        Recovery::Busy => node.is_busy(now()),
+        Recovery::Token => node.forget_grant(),
+        _ => {}
+    }
+}
+
+impl Hold {
+    /// A token that is cancelled when the lock is lost or runs out.
+    pub(crate) fn lost(&self) -> CancellationToken {
+        let mut state = self.renewer.lock();
+        match state.locks.get_mut(&self.id) {
+            Some(lock) => lost_of(lock),
+            None => {
+                let token = CancellationToken::new();
+                token.cancel();
+                token
+            }
+        }
+    }
+
+    /// When the lock ends, as the service last said; `None` when it is over.
+    pub(crate) fn locked_until(&self) -> Option<SystemTime> {
+        Some(self.renewer.lock().locks.get(&self.id)?.locked_until)
+    }
+
+    /// The holder renewed the lock itself.
+    pub(crate) fn renewed(&self, node: &Node, until: Option<SystemTime>) {
+        self.renewer.renewed(node, self.id, until);
+    }
+
+    /// The lock is of no more interest.
+    pub(crate) fn release(mut self) {
+        self.released = true;
+        let mut state = self.renewer.lock();
+        state.schedule.remove(&self.id);
+        state.locks.remove(&self.id);
+    }
+
+    /// Whether the lock is held.
+    pub(crate) fn is_held(&self) -> bool {
+        self.renewer.lock().locks.contains_key(&self.id)
+    }
+}
+
+fn lost_of(lock: &mut Lock) -> CancellationToken {
+    lock.lost.get_or_insert_with(CancellationToken::new).clone()
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if self.released {
+            return;
+        }
+        let mut state = self.renewer.lock();
+        if !state.locks.contains_key(&self.id) {
+            return;
+        }
+        let now = now();
+        let remaining = state.schedule.remaining(&self.id, now);
+        state
+            .schedule
+            .insert(self.id, remaining, KeepLock::Off, now, 0.0);
+        self.renewer.wake_if_earlier(&mut state);
+    }
+}

@@ -1,0 +1,243 @@
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use bytestring::ByteString;
+use servicebus_amqp::engine::{Config, Credentials, Sasl};
+use servicebus_amqp::net::Connection;
+use servicebus_amqp::types::{Map, Symbol};
+use tokio::sync::watch;
+
+use super::cell::Cell;
+use super::closing::Closing;
+use super::connect::Connect;
+use super::credential::ProvideToken;
+use super::live::Live;
+use super::node::{Node, Problem};
+use super::renewer::Renewer;
+use super::state::{ClientState, States};
+use crate::connection_string::{ConnectionString, Endpoint};
+use crate::entity::Address;
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::ClientOptions;
+
+/// What all senders and receivers of a client share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) options: ClientOptions,
+    pub(crate) credential: Arc<dyn ProvideToken>,
+    pub(crate) closing: Closing,
+    /// Limits the client to one entity.
+    connection_string: Option<ConnectionString>,
+    connector: Arc<dyn Connect>,
+    container_id: ByteString,
+    slots: Vec<Cell<Live>>,
+    next_slot: AtomicUsize,
+    generations: AtomicU64,
+    nodes: Mutex<HashMap<(Address, usize), Weak<Node>>>,
+    pub(crate) renewer: Arc<Renewer>,
+    states: Mutex<States>,
+    state: watch::Sender<ClientState>,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        endpoint: Endpoint,
+        connection_string: Option<ConnectionString>,
+        credential: Arc<dyn ProvideToken>,
+        connector: Arc<dyn Connect>,
+        options: ClientOptions,
+    ) -> Self {
+        let slots = usize::try_from(options.connections.max(1)).unwrap_or(1);
+        let container_id = options
+            .identifier
+            .clone()
+            .unwrap_or_else(|| uuid::Uuid::new_v4().to_string().into());
+        Self {
+            endpoint,
+            options,
+            credential,
+            closing: Closing::default(),
+            connection_string,
+            connector,
+            container_id,
+            slots: (0..slots).map(|_| Cell::default()).collect(),
+            next_slot: AtomicUsize::new(0),
+            generations: AtomicU64::new(0),
+            nodes: Mutex::default(),
+            renewer: Arc::default(),
+            states: Mutex::new(States::new(slots)),
+            state: watch::Sender::new(ClientState::Idle),
+        }
+    }
+
+    pub(crate) fn identifier(&self) -> &str {
+        &self.container_id
+    }
+
+    pub(crate) fn state(&self) -> watch::Receiver<ClientState> {
+        self.state.subscribe()
+    }
+
+    /// The connection to use for the next sender or receiver.
+    pub(crate) fn next_slot(&self) -> usize {
+        self.next_slot.fetch_add(1, Ordering::Relaxed) % self.slots.len()
+    }
+
+    /// What the users of an entity share. A wrong name is an error of each operation.
+    pub(crate) fn node(
+        self: &Arc<Self>,
+        slot: usize,
+        name: impl std::fmt::Display,
+        address: Result<Address>,
+    ) -> Arc<Node> {
+        let checked = address.and_then(|address| {
+            if let Some(limits) = &self.connection_string {
+                limits
+                    .check_entity(address.as_str())
+                    .map_err(|error| Error::new(ErrorKind::InvalidArgument, error.to_string()))?;
+            }
+            Ok(address)
+        });
+        let address = match checked {
+            Ok(address) => address,
+            Err(error) => {
+                let address = Address::unchecked(name.to_string());
+                let problem = Some(Problem::from(error));
+                return Arc::new(Node::new(Arc::clone(self), slot, address, problem));
+            }
+        };
+        let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (address, slot);
+        if let Some(node) = nodes.get(&key).and_then(Weak::upgrade) {
+            return node;
+        }
+        nodes.retain(|_, node| node.strong_count() > 0);
+        let node = Arc::new(Node::new(Arc::clone(self), slot, key.0.clone(), None));
+        nodes.insert(key, Arc::downgrade(&node));
+        node
+    }
+
+    /// The connection, if it is open.
+    pub(crate) fn living(&self, slot: usize) -> Option<Arc<Live>> {
+        self.slots.get(slot)?.living()
+    }
+
+    /// The connection, opened if it is not.
+    pub(crate) async fn live(self: &Arc<Self>, slot: usize) -> Result<Arc<Live>> {
+        self.closing.check()?;
+        let Some(cell) = self.slots.get(slot) else {
+            return Err(Error::new(ErrorKind::Other, "there is no such connection"));
+        };
+        let this = Arc::clone(self);
+        let live = cell
+            .get_or_make(|| async move { this.connect(slot).await })
+            .await?;
+        if self.closing.is_closed() {
+            // It was opened while the client was closed, which knows nothing of it.
+            cell.take();
+        }
+        self.closing.check()?;
+        Ok(live)
+    }
+
+    async fn connect(self: &Arc<Self>, slot: usize) -> Result<Live> {
+        let connecting = async { Ok(self.connector.connect(self.config()).await?) };
+        let connection = match self.closing.unless_closed(connecting).await {
+            Ok(connection) => connection,
+            Err(error) => {
+                self.set_state(slot, recovering(&error));
+                return Err(error);
+            }
+        };
+        let generation = self.generations.fetch_add(1, Ordering::Relaxed);
+        tracing::info!(namespace = self.endpoint.host(), generation, "connected");
+        self.set_state(slot, ClientState::Connected);
+        let watch = tokio::spawn(watch_end(
+            Arc::downgrade(self),
+            slot,
+            generation,
+            connection.clone(),
+        ));
+        Ok(Live::new(
+            generation,
+            connection,
+            watch.abort_handle(),
+            self.options.transactions,
+        ))
+    }
+
+    fn config(&self) -> Config {
+        let mut config = Config::new(self.container_id.clone());
+        config.hostname = Some(self.endpoint.host().into());
+        config.idle_timeout = Some(self.options.idle_timeout);
+        config.sasl = Sasl::Client(vec![Credentials::Mssbcbs, Credentials::Anonymous]);
+        config.properties = Some(self.product());
+        config
+    }
+
+    /// Who this is, in the words of the official SDKs.
+    fn product(&self) -> Map {
+        const PRODUCT: &str = "servicebus-rust";
+        const VERSION: &str = env!("CARGO_PKG_VERSION");
+        let symbol = Symbol::from_static;
+        let platform = format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH);
+        let agent = match &self.options.application_id {
+            Some(application) => format!("{application} {PRODUCT}/{VERSION} ({platform})"),
+            None => format!("{PRODUCT}/{VERSION} ({platform})"),
+        };
+        Map::new()
+            .with(symbol("product"), PRODUCT)
+            .with(symbol("version"), VERSION)
+            .with(symbol("platform"), platform)
+            .with(symbol("user-agent"), agent)
+    }
+
+    fn set_state(&self, slot: usize, state: ClientState) {
+        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        let worst = states.set(slot, state);
+        if self.closing.is_closed() {
+            return;
+        }
+        self.state.send_if_modified(|current| {
+            let changed = *current != worst;
+            *current = worst;
+            changed
+        });
+    }
+
+    /// Closes the connections, and with them all that is in them.
+    pub(crate) async fn close(&self) {
+        self.closing.close();
+        self.state.send_replace(ClientState::Closed);
+        let open = self.slots.iter().filter_map(Cell::take);
+        let closes = open.map(|live| async move { live.connection.close().await });
+        futures_util::future::join_all(closes).await;
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.state.send_replace(ClientState::Closed);
+    }
+}
+
+fn recovering(error: &dyn std::fmt::Display) -> ClientState {
+    ClientState::Recovering {
+        reason: error.to_string().into(),
+    }
+}
+
+/// Tells of the end of a connection.
+async fn watch_end(shared: Weak<Shared>, slot: usize, generation: u64, connection: Connection) {
+    let error = connection.closed().await;
+    let Some(shared) = shared.upgrade() else {
+        return;
+    };
+    if shared.closing.is_closed() {
+        return;
+    }
+    tracing::warn!(namespace = shared.endpoint.host(), generation, %error, "connection lost");
+    shared.set_state(slot, recovering(&error));
+}
