@@ -1,9 +1,12 @@
 //! Options of clients, senders and receivers. Defaults are those of the .NET SDK unless it is said otherwise.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytestring::ByteString;
+use servicebus_amqp::net::{Proxy, TlsOptions};
 
+use crate::client::Connect;
 use crate::connection_string::Endpoint;
 use crate::entity::SubQueue;
 use crate::renewal::KeepLock;
@@ -22,6 +25,14 @@ pub struct ClientOptions {
     pub retry: RetryOptions,
     /// What the connection runs over. Default: TCP.
     pub transport: Transport,
+    /// How the service's certificate is checked. Default: by the system's roots.
+    pub tls: TlsOptions,
+    /// The HTTP proxy to go through. Default: none.
+    pub proxy: Option<Proxy>,
+    /// Opens connections instead of the network, as to an emulator in memory. Default: none.
+    pub connector: Option<Arc<dyn Connect>>,
+    /// How long opening a connection may take. Default: 30 s.
+    pub connect_timeout: Duration,
     /// Where to connect to instead of the namespace's own address, as behind a private link or a gateway. Names in the
     /// protocol stay those of the namespace.
     pub custom_endpoint: Option<Endpoint>,
@@ -64,6 +75,10 @@ impl Default for ClientOptions {
             application_id: None,
             retry: RetryOptions::default(),
             transport: Transport::Tcp,
+            tls: TlsOptions::default(),
+            proxy: None,
+            connector: None,
+            connect_timeout: Duration::from_secs(30),
             custom_endpoint: None,
             transactions: TransactionScope::SingleEntity,
             connections: 1,
@@ -83,6 +98,10 @@ impl ClientOptions {
         application_id: into Option<ByteString>,
         retry: RetryOptions,
         transport: Transport,
+        tls: TlsOptions,
+        proxy: into Option<Proxy>,
+        connector: into Option<Arc<dyn Connect>>,
+        connect_timeout: Duration,
         custom_endpoint: into Option<Endpoint>,
         transactions: TransactionScope,
         connections: u32,
