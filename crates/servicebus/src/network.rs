@@ -27,7 +27,7 @@ impl Network {
             (_, _) => (AmqpTransport::Tls, Some(endpoint.amqp_port())),
         };
         let port = port
-            .or(endpoint.port())
+            .or_else(|| endpoint.port())
             .unwrap_or_else(|| transport.default_port());
         let mut connect = ConnectOptions::new(transport)
             .with_tls(options.tls.clone())

@@ -1,5 +1,4 @@
 use std::fmt;
-use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -267,21 +266,16 @@ impl fmt::Debug for Connection {
 }
 
 /// Waits until something is ready; looks again after each notification.
-pub(super) fn wait<T>(
-    notify: &Notify,
-    mut ready: impl FnMut() -> Option<T>,
-) -> impl Future<Output = T> {
-    async move {
+pub(super) async fn wait<T>(notify: &Notify, mut ready: impl FnMut() -> Option<T>) -> T {
+    if let Some(value) = ready() {
+        return value;
+    }
+    loop {
+        let mut notified = std::pin::pin!(notify.notified());
+        notified.as_mut().enable();
         if let Some(value) = ready() {
             return value;
         }
-        loop {
-            let mut notified = std::pin::pin!(notify.notified());
-            notified.as_mut().enable();
-            if let Some(value) = ready() {
-                return value;
-            }
-            notified.await;
-        }
+        notified.await;
     }
 }

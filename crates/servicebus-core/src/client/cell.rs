@@ -76,12 +76,11 @@ impl<T: Mortal> Cell<T> {
             return Ok(living);
         }
         // A failure that nobody waited for says nothing about now.
-        if let Some(task) = making.0.take_if(|task| task.is_finished()) {
-            if let Ok(Ok(made)) = task.await {
-                if made.is_alive() {
-                    return Ok(self.put(made));
-                }
-            }
+        if let Some(task) = making.0.take_if(|task| task.is_finished())
+            && let Ok(Ok(made)) = task.await
+            && made.is_alive()
+        {
+            return Ok(self.put(made));
         }
         let task = making.0.get_or_insert_with(|| tokio::spawn(make()));
         let made = task.await;

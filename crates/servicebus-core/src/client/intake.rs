@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytestring::ByteString;
 use servicebus_amqp::engine::{CreditMode, DetachMode};
-use servicebus_amqp::types::{DeliveryState, Map, Modified, Outcome};
+use servicebus_amqp::types::{DeliveryState, Map, Outcome};
 
 use super::cell::{Cell, Mortal as _};
 use super::clock::{now, sleep_until};
@@ -149,12 +149,11 @@ impl Intake {
     pub(crate) fn check(&self) -> Result<()> {
         self.closing.check()?;
         self.node.check()?;
-        if self.session().is_some() {
-            if let Some(link) = self.link.peek() {
-                if !link.is_alive() {
-                    return Err(self.node.about(link.session_lost()));
-                }
-            }
+        if self.session().is_some()
+            && let Some(link) = self.link.peek()
+            && !link.is_alive()
+        {
+            return Err(self.node.about(link.session_lost()));
         }
         Ok(())
     }
@@ -278,7 +277,8 @@ impl Intake {
         };
         let link = within(deadline, self.link.get_or_make(make));
         let link = self.closing.unless_closed(link);
-        let link = self.node.shared.closing.unless_closed(link).await?;
+        // Boxed, for most receives find the link attached.
+        let link = Box::pin(self.node.shared.closing.unless_closed(link)).await?;
         // It may have been closed while the link was attached.
         self.check()?;
         Ok(link)
@@ -551,10 +551,10 @@ async fn sweep(intake: Weak<Intake>) {
 
 /// Looks after the locks of messages that wait in the inbox for longer than a moment.
 fn keep_prefetched_locks(intake: Weak<Intake>, link: &ReceivingLink) {
-    if let Some(intake) = intake.upgrade() {
-        if intake.settings.mode != ReceiveMode::PeekLock || intake.session().is_some() {
-            return;
-        }
+    if let Some(intake) = intake.upgrade()
+        && (intake.settings.mode != ReceiveMode::PeekLock || intake.session().is_some())
+    {
+        return;
     }
     let ended = link.link.ended();
     tokio::spawn(async move {
@@ -611,7 +611,7 @@ impl Intake {
 impl ReceivingLink {
     /// Gives back a message that cannot be read. It counts as failed, so that it does not come for ever.
     fn refuse(&self, delivery: servicebus_amqp::engine::DeliveryKey) {
-        let outcome = Outcome::Modified(Box::new(Modified::default()));
+        let outcome = Outcome::Modified(Box::default());
         let _ = self.link.settle(delivery, DeliveryState::Outcome(outcome));
     }
 

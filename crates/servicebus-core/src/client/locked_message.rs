@@ -35,7 +35,10 @@ use crate::transaction::TransactionId;
 /// The lock is renewed in the background as the receiver's options say. A message that is dropped without being settled is
 /// not renewed any more: it comes again, to any receiver, when its lock runs out, and its delivery count goes up.
 #[must_use = "a message that is not settled comes again when its lock runs out"]
-pub struct LockedMessage {
+pub struct LockedMessage(Box<Locked>);
+
+/// Boxed, because messages are moved often and are not small.
+struct Locked {
     message: ReceivedMessage,
     lock: MessageLock,
 }
@@ -53,28 +56,28 @@ pub(crate) struct MessageLock {
 
 impl LockedMessage {
     pub(crate) fn new(message: ReceivedMessage, lock: MessageLock) -> Self {
-        Self { message, lock }
+        Self(Box::new(Locked { message, lock }))
     }
 
     pub(crate) fn node(&self) -> &Arc<Node> {
-        &self.lock.node
+        &self.0.lock.node
     }
 
     /// The token of the lock, which settles the message also from elsewhere.
     pub fn lock_token(&self) -> LockToken {
-        self.lock.token
+        self.0.lock.token
     }
 
     /// When the lock ends, by the service's clock: as it said with the message, or when the lock was last renewed.
     pub fn locked_until(&self) -> Option<SystemTime> {
-        let renewed = self.lock.hold.as_ref().and_then(Hold::locked_until);
-        renewed.or_else(|| self.message.locked_until())
+        let renewed = self.0.lock.hold.as_ref().and_then(Hold::locked_until);
+        renewed.or_else(|| self.0.message.locked_until())
     }
 
     /// A token that is cancelled when the lock is lost or has run out: what is still being done about the message is
     /// for nothing then. Locks of messages that belong to a session are the session's.
     pub fn lock_lost(&self) -> CancellationToken {
-        match &self.lock.hold {
+        match &self.0.lock.hold {
             Some(hold) => hold.lost(),
             None => CancellationToken::new(),
         }
@@ -176,15 +179,15 @@ impl LockedMessage {
     pub async fn settle(mut self, settlement: Settlement) -> Result<(), SettleError> {
         let span = tracing::debug_span!(
             "settle",
-            entity = %self.lock.node.address,
+            entity = %self.0.lock.node.address,
             how = settlement.disposition_status(),
-            sequence_number = self.message.sequence_number(),
-            delivery_count = self.message.delivery_count(),
+            sequence_number = self.0.message.sequence_number(),
+            delivery_count = self.0.message.delivery_count(),
         );
-        let result = self.lock.settle(&settlement).instrument(span).await;
+        let result = self.0.lock.settle(&settlement).instrument(span).await;
         match result {
             Ok(()) => {
-                self.lock.release();
+                self.0.lock.release();
                 Ok(())
             }
             Err(error) => Err(self.not_settled(error)),
@@ -204,17 +207,17 @@ impl LockedMessage {
     ///
     /// The lock may be renewed when the future is dropped.
     pub async fn renew_lock(&self) -> Result<Option<SystemTime>> {
-        let node = &self.lock.node;
-        if self.lock.session.is_some() {
+        let node = &self.0.lock.node;
+        if self.0.lock.session.is_some() {
             return Err(node.about(Error::new(
                 ErrorKind::InvalidOperation,
                 "the lock of a message in a session is the session's",
             )));
         }
-        let request = RenewLock::new([self.lock.token]);
-        let ends = node.call(&request, self.lock.link_name()).await?;
+        let request = RenewLock::new([self.0.lock.token]);
+        let ends = node.call(&request, self.0.lock.link_name()).await?;
         let until = ends.into_iter().next().flatten();
-        if let Some(hold) = &self.lock.hold {
+        if let Some(hold) = &self.0.lock.hold {
             hold.renewed(node, until);
         }
         Ok(until)
@@ -223,8 +226,7 @@ impl LockedMessage {
     /// What was received, without its lock. The message is not settled, and its lock is not renewed any more: for those
     /// who keep the [lock token](Self::lock_token) to settle it elsewhere.
     pub fn into_message(self) -> ReceivedMessage {
-        let Self { message, .. } = self;
-        message
+        self.0.message
     }
 
     /// Settles within a transaction: once, on the link that it came on.
@@ -235,12 +237,13 @@ impl LockedMessage {
         transaction: &TransactionId,
     ) -> Result<(), SettleError> {
         let result = self
+            .0
             .lock
             .settle_enlisted(&settlement, generation, transaction)
             .await;
         match result {
             Ok(()) => {
-                self.lock.release();
+                self.0.lock.release();
                 Ok(())
             }
             Err(error) => Err(self.not_settled(error)),
@@ -248,10 +251,10 @@ impl LockedMessage {
     }
 
     pub(crate) fn not_settled(self, error: Error) -> SettleError {
-        SettleError(Box::new(NotSettled {
+        SettleError {
             error,
             message: self,
-        }))
+        }
     }
 }
 
@@ -259,16 +262,16 @@ impl Deref for LockedMessage {
     type Target = ReceivedMessage;
 
     fn deref(&self) -> &ReceivedMessage {
-        &self.message
+        &self.0.message
     }
 }
 
 impl fmt::Debug for LockedMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockedMessage")
-            .field("sequence_number", &self.message.sequence_number())
-            .field("lock_token", &self.lock.token)
-            .field("delivery_count", &self.message.delivery_count())
+            .field("sequence_number", &self.0.message.sequence_number())
+            .field("lock_token", &self.0.lock.token)
+            .field("delivery_count", &self.0.message.delivery_count())
             .finish_non_exhaustive()
     }
 }
@@ -319,7 +322,8 @@ impl MessageLock {
         if let Some(session) = &self.session {
             request = request.session(session.clone());
         }
-        let result = node.call(&request, self.link_name()).await;
+        // Boxed, for most messages never come here.
+        let result = Box::pin(node.call(&request, self.link_name())).await;
         if let (Ok(()), Some((link, delivery))) = (&result, &self.link) {
             link.forget(*delivery);
         }
@@ -393,7 +397,7 @@ impl MessageLock {
             if let Some(session) = &self.session {
                 request = request.session(session.clone());
             }
-            return node.call_enlisted(&request, generation, state).await;
+            return Box::pin(node.call_enlisted(&request, generation, state)).await;
         };
         if link.generation != generation {
             return Err(other_connection(node));
@@ -419,9 +423,7 @@ impl Drop for MessageLock {
 }
 
 /// Why a message could not be settled. It gives the message back.
-pub struct SettleError(Box<NotSettled>);
-
-struct NotSettled {
+pub struct SettleError {
     error: Error,
     message: LockedMessage,
 }
@@ -429,49 +431,48 @@ struct NotSettled {
 impl SettleError {
     /// Why.
     pub fn error(&self) -> &Error {
-        &self.0.error
+        &self.error
     }
 
     /// What kind of error it is.
     pub fn kind(&self) -> ErrorKind {
-        self.0.error.kind()
+        self.error.kind()
     }
 
     /// The error and the message, which may be settled again unless its lock is lost.
     pub fn into_parts(self) -> (Error, LockedMessage) {
-        let NotSettled { error, message } = *self.0;
-        (error, message)
+        (self.error, self.message)
     }
 
     /// The message, which may be settled again unless its lock is lost.
     pub fn into_message(self) -> LockedMessage {
-        self.into_parts().1
+        self.message
     }
 }
 
 impl From<SettleError> for Error {
     fn from(error: SettleError) -> Self {
-        error.into_parts().0
+        error.error
     }
 }
 
 impl fmt::Display for SettleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.error.fmt(f)
+        self.error.fmt(f)
     }
 }
 
 impl fmt::Debug for SettleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SettleError")
-            .field("error", &self.0.error)
-            .field("message", &self.0.message)
+            .field("error", &self.error)
+            .field("message", &self.message)
             .finish()
     }
 }
 
 impl std::error::Error for SettleError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        std::error::Error::source(&self.0.error)
+        std::error::Error::source(&self.error)
     }
 }

@@ -137,10 +137,9 @@ impl Node {
     ) -> Result<O::Output, Failure> {
         let asking = async {
             let management = self.management(deadline).await?;
-            management
-                .requests
-                .call(&operation.request(), context, deadline)
-                .await
+            let request = operation.request();
+            let call = management.requests.call(&request, context, deadline);
+            Box::pin(call).await
         };
         let answer = tokio::select! {
             biased;
@@ -183,7 +182,7 @@ impl Node {
                 _grant: grant,
             })
         };
-        within(deadline, self.requests.get_or_make(make)).await
+        within(deadline, Box::pin(self.requests.get_or_make(make))).await
     }
 
     /// The error, naming the entity.

@@ -88,19 +88,13 @@ impl Renewer {
         }
     }
 
-    /// How many locks are held.
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.lock().schedule.len()
-    }
-
     fn wake_if_earlier(&self, state: &mut State) {
         let next = state.schedule.poll_timeout();
-        if let Some(next) = next {
-            if state.looks_at.is_none_or(|looks_at| next < looks_at) {
-                state.looks_at = Some(next);
-                self.wake.notify_one();
-            }
+        if let Some(next) = next
+            && state.looks_at.is_none_or(|looks_at| next < looks_at)
+        {
+            state.looks_at = Some(next);
+            self.wake.notify_one();
         }
     }
 
@@ -143,7 +137,7 @@ impl Renewer {
             next
         };
         for lock in over {
-            lock.is_over();
+            lock.end();
         }
         for batch in due.batches {
             for ids in batch.ids.chunks(MAX_TOKENS) {
@@ -188,7 +182,7 @@ impl Renewer {
             state.locks.remove(&id)
         };
         if let Some(lock) = lock {
-            lock.is_over();
+            lock.end();
         }
     }
 }
@@ -203,7 +197,7 @@ impl Drop for Renewer {
 
 impl Lock {
     /// Tells the holder, and lets the link forget the delivery.
-    fn is_over(self) {
+    fn end(self) {
         if let Some(lost) = &self.lost {
             lost.cancel();
         }

@@ -186,7 +186,7 @@ impl Sender {
         }
         let failed = |sent, error| SendAllError { sent, error };
         let mut batch = self.batch().await.map_err(|error| failed(0, error))?;
-        while let Some(mut message) = messages.next() {
+        for mut message in messages {
             message.assign_message_id();
             let group = batch.is_empty() || batch.takes_group(&message);
             let added = if group {
@@ -435,7 +435,8 @@ impl Inner {
         let this = Arc::clone(self);
         let link = self.link.get_or_make(|| async move { this.attach().await });
         let link = within(deadline, self.closing.unless_closed(link));
-        let link = self.node.shared.closing.unless_closed(link).await?;
+        // Boxed, for most sends find the link attached.
+        let link = Box::pin(self.node.shared.closing.unless_closed(link)).await?;
         // It may have been closed while the link was attached.
         self.closing.check()?;
         Ok(link)

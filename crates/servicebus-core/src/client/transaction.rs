@@ -328,7 +328,7 @@ impl Transaction {
         };
         let begun = self.begun.get_or_try_init(|| begin);
         let begun = node.shared.closing.unless_closed(begun);
-        within(deadline, begun).await.map_err(|error| {
+        Box::pin(within(deadline, begun)).await.map_err(|error| {
             let error = match error.kind() {
                 ErrorKind::Closed | ErrorKind::Transaction => error,
                 _ => Error::new(
