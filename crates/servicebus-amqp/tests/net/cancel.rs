@@ -52,7 +52,7 @@ async fn b120_a_dropped_send_of_many_frames_does_not_break_the_link() {
                 outcome = &mut send => { outcome.unwrap(); break }
                 () = tokio::task::yield_now() => {}
             }
-            for delivery in receiver.take(10) {
+            for (delivery, _) in receiver.take(10) {
                 receiver
                     .settle(delivery.delivery, DeliveryState::ACCEPTED)
                     .unwrap();

@@ -122,7 +122,7 @@ async fn drain_ends_with_what_there_was() {
     let bodies: Vec<Bytes> = receiver
         .take(10)
         .into_iter()
-        .map(|delivery| delivery.payload)
+        .map(|(delivery, _)| delivery.payload)
         .collect();
     assert_eq!(bodies, ["a", "b"]);
     assert_eq!(receiver.status().unwrap().credit, 0);
