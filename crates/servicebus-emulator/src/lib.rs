@@ -9,6 +9,7 @@
 
 mod access;
 pub mod broker;
+pub mod config;
 mod emulator;
 mod fault;
 mod gateway;
