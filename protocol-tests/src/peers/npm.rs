@@ -2,9 +2,13 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
-use super::Unavailable;
 use super::folders::{filled_once, script};
+use super::{Process, Unavailable};
+
+/// Ten seconds are usual.
+const INSTALL_LIMIT: Duration = Duration::from_secs(120);
 
 /// A folder of installed npm packages.
 #[derive(Debug, Clone)]
@@ -22,25 +26,17 @@ impl NodePackages {
         name: &str,
         packages: &[&str],
     ) -> Result<Self, Unavailable> {
+        let node = Command::new("node").arg("--version").output();
+        node.map_err(|error| Unavailable::new(program, format!("node: {error}")))?;
         filled_once(name, |folder| {
-            let output = Command::new("npm")
-                .args([
-                    "install",
-                    "--no-audit",
-                    "--no-fund",
-                    "--no-update-notifier",
-                    "--ignore-scripts",
-                    "--prefix",
-                ])
+            let mut npm = Command::new("npm");
+            npm.args(["install", "--no-audit", "--no-fund", "--no-update-notifier"])
+                .args(["--ignore-scripts", "--fetch-retries=1", "--prefix"])
                 .arg(folder)
-                .args(packages)
-                .output()
-                .map_err(|error| format!("npm: {error}"))?;
-            if output.status.success() {
-                Ok(())
-            } else {
-                Err(format!("npm install: {}", String::from_utf8_lossy(&output.stderr)).into())
-            }
+                .args(packages);
+            Process::start(&mut npm)?
+                .wait_for_success(INSTALL_LIMIT)
+                .map_err(|failure| format!("npm install: {failure}").into())
         })
         .map(|folder| Self { folder })
         .map_err(|failure| Unavailable::new(program, failure))

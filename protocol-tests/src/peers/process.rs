@@ -69,6 +69,21 @@ impl Process {
         .into())
     }
 
+    /// Waits until the process has ended well.
+    ///
+    /// # Errors
+    /// If it ends otherwise or `limit` has passed. Carries what the process printed.
+    pub fn wait_for_success(&mut self, limit: Duration) -> Result<(), Failure> {
+        for _ in 0..limit.as_millis() / POLL.as_millis() {
+            match self.child.try_wait()? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => return Err(format!("ended with {status}:\n{}", self.log()).into()),
+                None => thread::sleep(POLL),
+            }
+        }
+        Err(format!("did not end within {limit:?}:\n{}", self.log()).into())
+    }
+
     /// What the process has printed, the last 64 KiB of it.
     pub fn log(&self) -> String {
         String::from_utf8_lossy(&self.log.lock().unwrap_or_else(PoisonError::into_inner))

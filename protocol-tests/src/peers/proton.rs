@@ -12,6 +12,7 @@ const EXAMPLES_PACKAGE: &str = "libqpid-proton11-dev-examples";
 /// Debian's own interpreter: the one its packages install modules for.
 const PYTHON: &str = "/usr/bin/python3";
 const START_LIMIT: Duration = Duration::from_secs(20);
+const COMPILE_LIMIT: Duration = Duration::from_secs(60);
 
 /// The example programs of Proton C, compiled.
 #[derive(Debug, Clone)]
@@ -37,20 +38,14 @@ impl ProtonC {
         )?;
         let programs = filled_once("proton-c", |folder| {
             for example in ["broker", "send", "receive", "send-abort", "send-ssl"] {
-                let output = Command::new("gcc")
-                    .args(["-O1", "-o"])
+                let mut gcc = Command::new("gcc");
+                gcc.args(["-O1", "-o"])
                     .arg(folder.join(example))
                     .arg(format!("{EXAMPLES}/c/{example}.c"))
-                    .args(["-lqpid-proton", "-lpthread"])
-                    .output()
-                    .map_err(|error| format!("gcc: {error}"))?;
-                if !output.status.success() {
-                    return Err(format!(
-                        "{example}.c: {}",
-                        String::from_utf8_lossy(&output.stderr)
-                    )
-                    .into());
-                }
+                    .args(["-lqpid-proton", "-lpthread"]);
+                Process::start(&mut gcc)?
+                    .wait_for_success(COMPILE_LIMIT)
+                    .map_err(|failure| format!("{example}.c: {failure}"))?;
             }
             Ok(())
         })
