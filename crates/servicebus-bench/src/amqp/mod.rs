@@ -46,6 +46,7 @@ pub(crate) struct Options {
 /// What is measured: two processes of one stack, or a stack and its partner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Peer {
+    ServicebusAmqp,
     #[value(name = "fe2o3-amqp")]
     Fe2o3Amqp,
     Ramqp,

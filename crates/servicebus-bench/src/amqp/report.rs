@@ -118,7 +118,10 @@ fn print_block(case: Case, body: usize, block: &[(Peer, Sample)]) {
         "recv MiB",
     );
     let mib = |bytes: u64| bytes as f64 / 1024.0 / 1024.0;
-    let ours: Option<Sample> = None;
+    let ours = block
+        .iter()
+        .find(|(peer, _)| *peer == Peer::ServicebusAmqp)
+        .map(|(_, sample)| *sample);
     for (peer, sample) in block {
         let comparison = ours.map_or_else(String::new, |ours| {
             format!(

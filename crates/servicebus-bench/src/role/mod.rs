@@ -5,6 +5,7 @@
 
 mod fe2o3;
 mod ramqp;
+mod servicebus;
 mod tcp;
 
 use std::io::Write as _;
@@ -114,6 +115,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         .build()?;
     runtime.block_on(async {
         match (options.peer, run.side) {
+            (Peer::ServicebusAmqp, Side::Sender) => servicebus::send(run).await,
+            (Peer::ServicebusAmqp, Side::Receiver) => servicebus::receive(run).await,
             (Peer::Fe2o3Amqp, Side::Sender) => fe2o3::send(run).await,
             (Peer::Fe2o3Amqp, Side::Receiver) => fe2o3::receive(run).await,
             (Peer::Ramqp, Side::Sender) => ramqp::send(run).await,
