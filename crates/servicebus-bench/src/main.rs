@@ -10,6 +10,7 @@
 )]
 
 mod amqp;
+mod codec;
 mod measure;
 mod role;
 
@@ -28,6 +29,8 @@ struct Cli {
 enum Command {
     /// Messages over loopback TCP: rate, CPU time of each side, peak memory.
     Amqp(amqp::Options),
+    /// The codec against `serde_amqp`: time and allocations per operation.
+    Codec(codec::Options),
     /// One side of one run; what `amqp` starts.
     #[command(hide = true)]
     Role(role::Options),
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
     // The allocator counts for `codec`; everything else runs with the counters off.
     match Cli::parse().command {
         Command::Amqp(options) => result = amqp::run(&options),
+        Command::Codec(options) => result = codec::run(&options),
         Command::Role(options) => {
             allocation_counter::opt_out(|| result = role::run(&options));
         }

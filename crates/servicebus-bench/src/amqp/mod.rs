@@ -192,13 +192,13 @@ impl Programs {
     fn find() -> anyhow::Result<Self> {
         let own = std::env::current_exe()?;
         let proton = proton::Program::compile()
-            .inspect_err(|error| eprintln!("without proton-c and ramqp: {error:#}"))
+            .inspect_err(|error| eprintln!("without proton-c: {error:#}"))
             .ok();
         Ok(Self { own, proton })
     }
 
     fn can_run(&self, peer: Peer) -> bool {
-        self.proton.is_some() || !matches!(peer, Peer::ProtonC | Peer::Ramqp)
+        self.proton.is_some() || peer != Peer::ProtonC
     }
 
     async fn measure(&self, entry: Entry, quick: bool) -> anyhow::Result<Sample> {
@@ -208,10 +208,11 @@ impl Programs {
             let [receiver, sender] = self.pair(receiver, sender).await?;
             return Ok(Sample::new(&sender, &receiver));
         }
-        // ramqp only connects: each of its sides runs against a listening Proton C, and only ramqp's side counts.
-        let partner = (Peer::ProtonC, entry.run(Side::Receiver, quick));
+        // ramqp only connects: each of its sides runs against our listener, and only ramqp's side counts. (Not against
+        // Proton C, which ends the session at the delivery-ids that ramqp gives to messages of several frames.)
+        let partner = (Peer::ServicebusAmqp, entry.run(Side::Receiver, quick));
         let [_, sender] = self.pair(partner, sender).await?;
-        let partner = (Peer::ProtonC, entry.run(Side::Sender, quick));
+        let partner = (Peer::ServicebusAmqp, entry.run(Side::Sender, quick));
         let [_, receiver] = self.pair(partner, receiver).await?;
         Ok(Sample::new(&sender, &receiver))
     }
