@@ -76,9 +76,7 @@ struct Entry {
 impl Entry {
     /// Without a protocol there is one way to copy, and per-message costs of small bodies mean nothing.
     fn makes_sense(self) -> bool {
-        ((self.peer != Peer::Tcp || self.case == Case::Latency || self.body >= 65_536)
-            && (self.peer != Peer::Ramqp || self.body < 65536))
-            && (self.peer != Peer::Ramqp || self.body < 65536)
+        self.peer != Peer::Tcp || self.case == Case::Latency || self.body >= 65_536
     }
 
     fn window(self) -> u32 {
