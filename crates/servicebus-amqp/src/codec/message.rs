@@ -1,4 +1,4 @@
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 
 use super::fields::Fields;
 use super::read::{Reader, Result};
@@ -33,7 +33,34 @@ impl Message {
         value::bounded(out, |out| self.encode_sections(out))
     }
 
+    /// Appends the message up to the bytes of its body where these come last, and gives those: the encoded message is what
+    /// was appended and then them, and they are not copied. Empty when the message is appended in whole.
+    ///
+    /// # Errors
+    ///
+    /// When the encoding would exceed 4 GiB; `out` is as it was before.
+    pub fn encode_head(&self, out: &mut BytesMut) -> std::result::Result<Bytes, EncodeError> {
+        let (Body::Data(data), None) = (&self.body, &self.footer) else {
+            return self.encode(out).map(|()| Bytes::new());
+        };
+        let start = out.len();
+        self.encode_before_body(out);
+        write::described(out, d::DATA);
+        write::sized_head(out, c::BINARY_8, c::BINARY_32, data.len());
+        if u32::try_from(out.len() - start + data.len()).is_err() {
+            out.truncate(start);
+            return Err(EncodeError::TooLarge);
+        }
+        Ok(data.clone())
+    }
+
     fn encode_sections(&self, out: &mut BytesMut) {
+        self.encode_before_body(out);
+        encode_body(out, &self.body);
+        encode_map(out, d::FOOTER, &self.footer);
+    }
+
+    fn encode_before_body(&self, out: &mut BytesMut) {
         if let Some(header) = &self.header {
             encode_header(out, header);
         }
@@ -43,8 +70,6 @@ impl Message {
             encode_properties(out, properties);
         }
         encode_map(out, d::APPLICATION_PROPERTIES, &self.application_properties);
-        encode_body(out, &self.body);
-        encode_map(out, d::FOOTER, &self.footer);
     }
 }
 
@@ -255,7 +280,7 @@ fn encode_body(out: &mut BytesMut, body: &Body) {
 
 fn encode_data(out: &mut BytesMut, data: &Bytes) {
     out.reserve(data.len().saturating_add(8));
-    out.put_slice(&[c::DESCRIBED, c::SMALL_ULONG, d::DATA]);
+    write::described(out, d::DATA);
     write::binary(out, data);
 }
 
@@ -386,5 +411,31 @@ mod tests {
             unreachable!("data");
         };
         assert_eq!(data.as_ptr(), input[5..].as_ptr());
+    }
+
+    #[test]
+    fn a_body_that_comes_last_is_not_copied() {
+        let body = Bytes::from(vec![7; 300]);
+        let mut message = Message {
+            header: Some(Header::default()),
+            body: Body::Data(body.clone()),
+            ..Message::default()
+        };
+        let mut head = BytesMut::new();
+        let tail = message.encode_head(&mut head).unwrap();
+        // An empty header, then a data section whose binary has a size of four bytes.
+        assert_eq!(
+            head,
+            &[0, 0x53, 0x70, 0x45, 0, 0x53, 0x75, 0xb0, 0, 0, 1, 0x2c][..]
+        );
+        assert_eq!(tail.as_ptr(), body.as_ptr());
+        assert_eq!(tail.len(), 300);
+
+        // A footer comes after the body.
+        message.footer = Some(LazyMap::from(crate::types::Map::new()));
+        let (mut head, mut whole) = (BytesMut::new(), BytesMut::new());
+        assert_eq!(message.encode_head(&mut head), Ok(Bytes::new()));
+        message.encode(&mut whole).unwrap();
+        assert_eq!(head, whole);
     }
 }

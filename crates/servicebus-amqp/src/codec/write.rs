@@ -92,11 +92,16 @@ pub(super) fn large_data(out: &mut BytesMut, count: usize, write: impl FnOnce(&m
 
 pub(super) fn sized(out: &mut BytesMut, small: u8, large: u8, bytes: &[u8]) {
     out.reserve(bytes.len().saturating_add(5));
-    match u8::try_from(bytes.len()) {
-        Ok(len) => out.put_slice(&[small, len]),
-        Err(_) => fixed(out, large, saturate(bytes.len()).to_be_bytes()),
-    }
+    sized_head(out, small, large, bytes.len());
     out.put_slice(bytes);
+}
+
+/// The constructor and the size of a variable-width value whose bytes follow elsewhere.
+pub(super) fn sized_head(out: &mut BytesMut, small: u8, large: u8, len: usize) {
+    match u8::try_from(len) {
+        Ok(len) => out.put_slice(&[small, len]),
+        Err(_) => fixed(out, large, saturate(len).to_be_bytes()),
+    }
 }
 
 /// The start of a described value of one of the specification's types.

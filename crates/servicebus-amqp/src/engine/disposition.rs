@@ -18,6 +18,7 @@ pub(super) struct Outgoing {
     pub(super) id: u64,
     pub(super) context: u64,
     pub(super) payload: Bytes,
+    pub(super) tail: Bytes,
     pub(super) tag: Option<Bytes>,
     /// Before the transfer our state, after it the peer's.
     pub(super) state: Option<DeliveryState>,

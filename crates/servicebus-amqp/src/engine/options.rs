@@ -128,8 +128,11 @@ pub enum DetachMode {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct OutgoingDelivery {
-    /// The encoded message. Sent without a copy when it is large.
+    /// The encoded message, or its front part. Sent without a copy when it is large.
     pub payload: Bytes,
+    /// What follows `payload` in the encoded message: lets a body go out without being copied to the sections before it.
+    /// Default empty.
+    pub tail: Bytes,
     /// The delivery-tag, 1 to 32 bytes, unique among the unsettled deliveries of the link. `None` lets the engine
     /// choose; do not mix the two on one link.
     pub tag: Option<Bytes>,

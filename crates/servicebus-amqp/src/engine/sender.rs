@@ -34,8 +34,6 @@ pub(super) struct Sender {
     pub(super) queue: List,
     /// Whether a frame of the first was sent.
     partial: bool,
-    /// How much of the payload of the first was sent.
-    sent: usize,
     next_tag: u32,
 }
 
@@ -51,7 +49,6 @@ impl Default for Sender {
             on_outcome: OnOutcome::default(),
             queue: List::EMPTY,
             partial: false,
-            sent: 0,
             next_tag: 0,
         }
     }
@@ -116,7 +113,7 @@ impl Connection {
         let End::Sender(sender) = &mut state.end else {
             return Err(RequestError::WrongRole);
         };
-        let size = delivery.payload.len() as u64;
+        let size = (delivery.payload.len() + delivery.tail.len()) as u64;
         if state.peer_max_message_size != 0 && size > state.peer_max_message_size {
             return Err(RequestError::MessageTooLarge {
                 size,
@@ -148,6 +145,7 @@ impl Connection {
             id: 0,
             context,
             payload: delivery.payload,
+            tail: delivery.tail,
             tag: delivery.tag,
             state: delivery.state,
         });
@@ -204,6 +202,7 @@ impl Connection {
         if let Some(delivery) = self.outgoing.get_mut(slot) {
             delivery.stage = Stage::Aborting;
             delivery.payload = Bytes::new();
+            delivery.tail = Bytes::new();
             let link = delivery.link;
             self.make_ready(link);
         }
@@ -407,30 +406,24 @@ impl Connection {
                 session.unsettled_out.push(delivery.id, delivery_slot);
             }
         }
-        let mut payload = if transfer.aborted {
-            Bytes::new()
-        } else {
-            delivery.payload.slice(sender.sent..)
-        };
+        let mut length = delivery.payload.len() + delivery.tail.len();
         let limit = self.peer_max_frame_size as usize;
-        if payload.len() + TRANSFER_HEAD > limit || transfer.state.is_some() {
+        if length + TRANSFER_HEAD > limit || transfer.state.is_some() {
             let room = limit.saturating_sub(transfer_len(&transfer));
-            if payload.len() > room {
+            if length > room {
                 transfer.more = true;
-                let room = limit.saturating_sub(transfer_len(&transfer));
-                payload.truncate(room);
+                length = limit.saturating_sub(transfer_len(&transfer));
             }
         }
-        trace::transfer(session.channel, &transfer, payload.len());
-        encode_transfer(out.buffer(), session.channel, &transfer, payload.len());
+        trace::transfer(session.channel, &transfer, length);
+        encode_transfer(out.buffer(), session.channel, &transfer, length);
         session.count_outgoing();
         sender.partial = transfer.more;
-        sender.sent = if transfer.more {
-            sender.sent + payload.len()
-        } else {
-            0
-        };
-        out.push_payload(payload);
+        for part in [&mut delivery.payload, &mut delivery.tail] {
+            let step = length.min(part.len());
+            length -= step;
+            out.push_payload(part.split_to(step));
+        }
         if !transfer.more {
             sender.delivery_count = sender.delivery_count.wrapping_add(1);
             sender.credit = sender.credit.saturating_sub(1);
@@ -478,6 +471,7 @@ impl Connection {
         } else {
             delivery.stage = Stage::Unsettled;
             delivery.payload = Bytes::new();
+            delivery.tail = Bytes::new();
             let early = delivery.state.take();
             self.outgoing.link(&mut link.unsettled, delivery_slot);
             if early.is_some() {

@@ -60,7 +60,7 @@ impl Transmit {
         &mut self.buffer
     }
 
-    /// Appends the payload of the frame whose head was just written to the buffer.
+    /// Appends a part of the payload of the frame whose head was just written to the buffer.
     pub(super) fn push_payload(&mut self, payload: Bytes) {
         if payload.len() <= COPY_LIMIT {
             self.buffer.extend_from_slice(&payload);
