@@ -435,7 +435,8 @@ impl Connection {
                     message_format: transfer.message_format.unwrap_or(0),
                     settled: false,
                     state: None,
-                    payload: BytesMut::new(),
+                    // What is a little larger than a frame is complete without being moved once more.
+                    payload: BytesMut::with_capacity(size + size / 4),
                 })
             });
             partial.settled |= transfer.settled == Some(true);

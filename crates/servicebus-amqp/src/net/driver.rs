@@ -1,5 +1,7 @@
+use std::collections::VecDeque;
 use std::future::Future;
 use std::io::{self, IoSlice};
+use std::mem;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -20,8 +22,15 @@ const MAX_READ: usize = 64 * 1024;
 /// How many segments one vectored write takes at most.
 const MAX_SEGMENTS: usize = 64;
 
-/// How many rounds of reading and writing the task makes before it lets others run.
-const MAX_ROUNDS: usize = 32;
+/// How many rounds of reading and writing the task makes before it lets others run. Few, so that what was read is used
+/// while it is in the processor's cache, and its memory is free again when the next round needs some.
+const MAX_ROUNDS: usize = 8;
+
+/// How many full buffers are kept to be used again once the frames in them are dropped.
+const MAX_RETIRED: usize = 8;
+
+/// What is read at once of large frames, beyond the one that has begun.
+const LARGE_READ: usize = 256 * 1024;
 
 /// How long the last output of a closed connection may take.
 const FLUSH_TIME: Duration = Duration::from_secs(1);
@@ -35,6 +44,7 @@ pub(super) struct Driver<A, S> {
     stream: S,
     max_frame_size: usize,
     input: BytesMut,
+    retired: VecDeque<BytesMut>,
     read_size: usize,
     output: Transmit,
     needs_flush: bool,
@@ -71,6 +81,7 @@ impl<A: Application, S: ByteStream> Driver<A, S> {
             stream,
             max_frame_size: max_frame_size as usize,
             input: BytesMut::new(),
+            retired: VecDeque::new(),
             read_size: MIN_READ,
             output: Transmit::default(),
             needs_flush: false,
@@ -87,10 +98,7 @@ impl<A: Application, S: ByteStream> Driver<A, S> {
         if self.reading == Reading::Ended || self.phase != Phase::Open {
             return Progress::Pending;
         }
-        let room = self
-            .read_size
-            .max(missing_of_frame(&self.input, self.max_frame_size));
-        self.input.reserve(room);
+        self.make_room();
         let room = self.input.capacity() - self.input.len();
         match pin!(self.stream.read_buf(&mut self.input)).poll(cx) {
             Poll::Pending => Progress::Pending,
@@ -253,25 +261,56 @@ impl<A: Application, S: ByteStream> Future for Driver<A, S> {
 }
 
 impl<A, S> Driver<A, S> {
+    /// Makes room for the next read.
+    ///
+    /// The frames of a buffer are slices of it, so it is used again only when all of them are dropped. Fresh memory costs
+    /// more than reading into it: an old buffer is preferred to a new one.
+    fn make_room(&mut self) {
+        let frame = frame_size(&self.input, self.max_frame_size);
+        let missing = frame.saturating_sub(self.input.len());
+        let spare = self.input.capacity() - self.input.len();
+        if spare >= missing.max(self.read_size / 4) {
+            return;
+        }
+        let room = missing
+            .max(self.read_size)
+            .max(frame.saturating_mul(4).min(LARGE_READ));
+        if self.input.try_reclaim(room) {
+            return;
+        }
+        let wanted = self.input.len() + room;
+        let free = self
+            .retired
+            .iter_mut()
+            .position(|buffer| buffer.try_reclaim(wanted));
+        let mut next = free
+            .and_then(|index| self.retired.remove(index))
+            .unwrap_or_else(|| BytesMut::with_capacity(wanted));
+        next.extend_from_slice(&self.input);
+        let mut full = mem::replace(&mut self.input, next);
+        full.clear();
+        if self.retired.len() == MAX_RETIRED {
+            self.retired.pop_front();
+        }
+        self.retired.push_back(full);
+    }
+
     /// Gives buffers back when a whole wake-up passed without traffic.
     fn release_memory(&mut self) {
         if self.input.is_empty() {
             self.input = BytesMut::new();
+            self.retired = VecDeque::new();
             self.read_size = MIN_READ;
         }
         self.output.release_memory();
     }
 }
 
-/// How many bytes the frame at the front of the input still lacks; 0 when it is not known or not to be believed.
-fn missing_of_frame(input: &BytesMut, max_frame_size: usize) -> usize {
+/// The size of the frame at the front of the input; 0 when it is not known or not to be believed.
+fn frame_size(input: &BytesMut, max_frame_size: usize) -> usize {
     let Some(&size) = input.first_chunk::<4>() else {
         return 0;
     };
     let size = u32::from_be_bytes(size) as usize;
-    if size <= max_frame_size {
-        size.saturating_sub(input.len())
-    } else {
-        0
-    }
+    if size <= max_frame_size { size } else { 0 }
 }
