@@ -75,8 +75,9 @@ struct Queue<'a> {
 
 impl Queue<'_> {
     async fn next(&mut self) -> anyhow::Result<Outcome> {
-        self.message.encode(&mut self.buffer)?;
+        let body = self.message.encode_head(&mut self.buffer)?;
         let mut delivery = OutgoingDelivery::new(self.buffer.split().freeze());
+        delivery.tail = body;
         delivery.settled = self.settle == Settle::Presettled;
         Ok(self.sender.queue(delivery).await?)
     }
@@ -164,10 +165,7 @@ fn link_options(run: &Run) -> LinkOptions {
 
 async fn accept_link(run: &Run, session: &Session) -> anyhow::Result<AcceptedLink> {
     let incoming = session.accept().await?;
-    let Some(attach) = incoming.attach() else {
-        bail!("a link without an attach");
-    };
-    let mut options = LinkOptions::answer(attach);
+    let mut options = LinkOptions::answer(incoming.attach());
     options.credit = CreditMode::Window(run.window);
     Ok(incoming.accept(options)?)
 }
