@@ -95,6 +95,17 @@ impl<T> Arena<T> {
             .map(|entry| entry.value)
     }
 
+    /// Gives back the memory of slots past the last one in use.
+    pub(super) fn shrink(&mut self) {
+        self.entries.shrink_to_fit();
+    }
+
+    pub(super) fn for_each(&mut self, mut change: impl FnMut(&mut T)) {
+        for (_, entry) in &mut self.entries {
+            change(&mut entry.value);
+        }
+    }
+
     pub(super) fn slots(&self) -> impl Iterator<Item = u32> {
         self.entries
             .iter()

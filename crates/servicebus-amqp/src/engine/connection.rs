@@ -248,6 +248,21 @@ impl Connection {
         }
     }
 
+    /// Gives back memory that a burst of traffic left unused, for a connection that goes idle.
+    pub fn release_memory(&mut self) {
+        self.events.shrink_to_fit();
+        self.ready.shrink_to_fit();
+        self.flows.shrink_to_fit();
+        self.dirty.shrink_to_fit();
+        self.outgoing.shrink();
+        self.incoming.shrink();
+        if self.out.is_empty() {
+            self.out = BytesMut::new();
+        }
+        self.tags = BytesMut::new();
+        self.sessions.for_each(Session::shrink);
+    }
+
     /// Whether the [`Closed`](Event::Closed) event has been made.
     pub fn is_closed(&self) -> bool {
         self.phase == Phase::Closed

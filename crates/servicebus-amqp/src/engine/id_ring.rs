@@ -65,6 +65,10 @@ impl IdRing {
         }
     }
 
+    pub(super) fn shrink(&mut self) {
+        self.recent.shrink_to_fit();
+    }
+
     /// The lowest id of `first..=last`, and its slot.
     pub(super) fn find(&self, first: u64, last: u64) -> Option<(u64, u32)> {
         if first < self.base

@@ -26,8 +26,10 @@
 //! engine knows the end, requests with the key fail with [`RequestError::Stale`].
 
 mod arena;
+mod attach;
 mod config;
 mod connection;
+mod detach;
 mod disposition;
 mod error;
 mod event;

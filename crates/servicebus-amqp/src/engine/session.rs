@@ -99,6 +99,14 @@ impl Session {
         }
     }
 
+    /// Gives unused memory back.
+    pub(super) fn shrink(&mut self) {
+        self.unsettled_out.shrink();
+        self.unsettled_in.shrink();
+        self.dispositions.shrink_to_fit();
+        self.blocked.shrink_to_fit();
+    }
+
     fn is_ending(&self) -> bool {
         matches!(self.state, SessionState::Ending(_))
     }
