@@ -249,6 +249,7 @@ impl<A: Application, S: ByteStream> Future for Driver<A, S> {
                 && !this.poll_timer(cx, now)
             {
                 if !active {
+                    this.shared.lock().connection.release_memory();
                     this.release_memory();
                 }
                 return Poll::Pending;
