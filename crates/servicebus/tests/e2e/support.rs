@@ -1,0 +1,164 @@
+//! A client of an emulator in memory whose clock the test holds.
+
+#![allow(dead_code, reason = "each test file uses its part of this")]
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use servicebus::{Client, ClientOptions, Connect, Connecting, Message, RetryOptions};
+use servicebus_amqp::engine::{Config, Side};
+use servicebus_amqp::net::Connection;
+use servicebus_emulator::broker::{QueueOptions, SubscriptionOptions, TopicOptions};
+use servicebus_emulator::{Clock, Emulator, Entity};
+
+/// How long a test waits for what should come at once.
+const SOON: Duration = Duration::from_secs(10);
+
+/// A namespace with nothing in it yet, and a client of it.
+pub(crate) struct World {
+    pub(crate) emulator: Arc<Emulator>,
+    pub(crate) client: Client,
+}
+
+/// Connects in memory.
+pub(crate) struct InMemory(pub(crate) Arc<Emulator>);
+
+impl Connect for InMemory {
+    fn connect(&self, config: Config) -> Connecting<'_> {
+        Box::pin(async {
+            let connection = Connection::over(self.0.connect(), Side::Client, config);
+            connection.opened().await?;
+            Ok(connection)
+        })
+    }
+}
+
+impl fmt::Debug for InMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InMemory")
+    }
+}
+
+/// Retries that cost a test no time.
+pub(crate) fn impatient() -> ClientOptions {
+    let retry = RetryOptions::default()
+        .delay(Duration::from_millis(1))
+        .busy_wait(Duration::from_millis(20))
+        .try_timeout(Duration::from_secs(2));
+    ClientOptions::new().retry(retry)
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        Self::with(impatient()).await
+    }
+
+    pub(crate) async fn with(options: ClientOptions) -> Self {
+        let emulator = Emulator::builder()
+            .in_memory()
+            .clock(Clock::manual(system_time()))
+            .strict()
+            .start()
+            .await
+            .unwrap();
+        let emulator = Arc::new(emulator);
+        let client = client(&emulator, options);
+        Self { emulator, client }
+    }
+
+    pub(crate) fn queue(&self, name: &str) -> Entity {
+        self.queue_with(name, QueueOptions::default())
+    }
+
+    pub(crate) fn queue_with(&self, name: &str, options: QueueOptions) -> Entity {
+        let namespace = self.emulator.default_namespace();
+        namespace.create_queue(name, options).unwrap()
+    }
+
+    /// A queue whose locks last for this long.
+    pub(crate) fn queue_with_locks(&self, name: &str, lock: Duration) -> Entity {
+        let options = QueueOptions {
+            lock_duration: lock,
+            ..QueueOptions::default()
+        };
+        self.queue_with(name, options)
+    }
+
+    pub(crate) fn session_queue(&self, name: &str) -> Entity {
+        let options = QueueOptions {
+            requires_session: true,
+            ..QueueOptions::default()
+        };
+        self.queue_with(name, options)
+    }
+
+    pub(crate) fn topic(&self, name: &str, subscriptions: &[&str]) {
+        let namespace = self.emulator.default_namespace();
+        namespace
+            .create_topic(name, TopicOptions::default())
+            .unwrap();
+        for subscription in subscriptions {
+            namespace
+                .create_subscription(name, subscription, SubscriptionOptions::default())
+                .unwrap();
+        }
+    }
+
+    pub(crate) fn entity(&self, path: &str) -> Entity {
+        self.emulator.default_namespace().entity(path)
+    }
+
+    pub(crate) async fn send(&self, queue: &str, texts: &[&str]) {
+        let sender = self.client.sender(queue);
+        for text in texts {
+            sender
+                .send(Message::from((*text).to_owned()))
+                .await
+                .unwrap();
+        }
+    }
+
+    pub(crate) async fn advance(&self, by: Duration) {
+        self.emulator.advance(by).await.unwrap();
+    }
+
+    /// Another client of the same namespace.
+    pub(crate) fn another_client(&self) -> Client {
+        client(&self.emulator, impatient())
+    }
+}
+
+pub(crate) fn client(emulator: &Arc<Emulator>, options: ClientOptions) -> Client {
+    let connector: Arc<dyn Connect> = Arc::new(InMemory(Arc::clone(emulator)));
+    let options = options.connector(connector);
+    Client::from_connection_string_with(&emulator.connection_string(), options).unwrap()
+}
+
+/// What should come at once.
+pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(SOON, what)
+        .await
+        .expect("it should have come at once")
+}
+
+pub(crate) fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub(crate) fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// The system's time, in whole milliseconds as on the wire.
+pub(crate) fn system_time() -> SystemTime {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    UNIX_EPOCH + Duration::from_millis(u64::try_from(since.as_millis()).unwrap())
+}
+
+/// The bodies of messages as texts.
+pub(crate) fn texts<M: AsRef<servicebus::ReceivedMessage>>(messages: &[M]) -> Vec<String> {
+    let text = |message: &M| message.as_ref().text().unwrap_or_default().to_string();
+    messages.iter().map(text).collect()
+}
