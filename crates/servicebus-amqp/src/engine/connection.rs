@@ -65,7 +65,7 @@ pub struct Connection {
 #[must_use = "input may be left that no new bytes will announce"]
 #[allow(clippy::exhaustive_enums, reason = "there is no third answer")]
 pub enum Intake {
-    /// All whole frames were taken: read more bytes.
+    /// All whole frames were taken, or a SASL verdict is awaited: read more bytes.
     Drained,
     /// Many events wait: take them with [`Connection::poll_event`], then call again with the same buffer.
     Paused,

@@ -232,12 +232,12 @@ impl Connection {
     }
 
     /// Asks the peer to use the credit up. The link goes to exact mode; [`Event::Drained`] follows, after the deliveries
-    /// that still come. At once when there is no credit.
+    /// that still come. At once when there is no credit. Give up on a peer that does not answer with
+    /// [`set_credit`](Self::set_credit).
     ///
     /// # Errors
     ///
-    /// [`RequestError::Stale`], [`WrongRole`](RequestError::WrongRole),
-    /// [`WrongState`](RequestError::WrongState) before the link is attached.
+    /// [`RequestError::Stale`], [`WrongRole`](RequestError::WrongRole).
     pub fn drain(&mut self, link: LinkKey) -> Result<(), RequestError> {
         let (slot, receiver) = self.receiver(link)?;
         receiver.mode = CreditMode::Exact(0);
