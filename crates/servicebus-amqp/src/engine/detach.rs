@@ -96,6 +96,10 @@ impl Connection {
     }
 
     pub(super) fn on_detach(&mut self, channel: u16, detach: Detach) -> Result<(), Violation> {
+        // Some clients end the session first and then detach its links: that changes nothing any more.
+        if !self.has_peer_session(channel) {
+            return Ok(());
+        }
         let Some(session) = self.living_session(channel)? else {
             return Ok(());
         };

@@ -361,6 +361,11 @@ impl Connection {
         }
     }
 
+    /// Whether a channel of the peer has a session.
+    pub(super) fn has_peer_session(&self, channel: u16) -> bool {
+        self.peer_channels.slot(channel.into()).is_some()
+    }
+
     /// The session of a channel of the peer.
     fn peer_session(&self, channel: u16) -> Result<u32, Violation> {
         self.peer_channels.slot(channel.into()).ok_or_else(|| {

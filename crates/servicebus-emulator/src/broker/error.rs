@@ -1,6 +1,6 @@
 use std::fmt::{self, Write as _};
 
-use servicebus_amqp::types::{AmqpError, Symbol, Timestamp, condition as amqp};
+use servicebus_amqp::types::{AmqpError, ByteString, Map, Symbol, Timestamp, condition as amqp};
 
 use super::{id::Ids, time};
 use crate::names::condition;
@@ -147,7 +147,7 @@ impl Error {
 
     /// The error as a link, session or disposition carries it.
     pub fn to_amqp(&self) -> AmqpError {
-        AmqpError::new(self.condition(), self.text.as_str())
+        amqp_error(self.condition(), self.text.as_str())
     }
 
     /// Appends the identification that the service ends its texts with, unless it is there.
@@ -203,6 +203,15 @@ impl Error {
 
     pub(super) fn invalid(text: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidArgument, text)
+    }
+}
+
+/// An error with all its fields. Clients in the field read errors by position and stumble over lists that end early.
+pub(crate) fn amqp_error(condition: Symbol, description: impl Into<ByteString>) -> AmqpError {
+    AmqpError {
+        condition,
+        description: Some(description.into()),
+        info: Some(Map::new()),
     }
 }
 

@@ -82,6 +82,7 @@ pub use command::{
     UpdateDispositions, UpdateQueue, UpdateSubscription, UpdateTopic, WriteSessionState,
 };
 pub use effect::{Delivery, Effect, Event, EventKind, SettlementKind};
+pub(crate) use error::amqp_error;
 pub use error::{Error, ErrorKind};
 pub use id::{ConsumerId, EntityId, LockToken, TransactionId};
 pub use message::{MessageState, StoredMessage};

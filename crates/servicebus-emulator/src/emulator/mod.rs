@@ -16,7 +16,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use servicebus_amqp::engine::Side;
 use servicebus_amqp::net::{ByteStream, Endpoint, Listener};
-use servicebus_amqp::types::AmqpError;
 use tokio::io::DuplexStream;
 use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, yield_now};
@@ -25,6 +24,7 @@ pub use self::builder::{Builder, Profile, StartError};
 pub use self::entity::{Entity, WaitError};
 pub use self::events::{Events, Missed};
 pub use self::namespace::Namespace;
+use crate::broker::amqp_error;
 use crate::gateway::{Client, FrameLog, Line, LineControl, config};
 use crate::hub::{Hub, Parcel, after};
 use crate::violation::Violation;
@@ -196,7 +196,7 @@ impl Emulator {
         if let Some(task) = self.accepting.take() {
             task.abort();
         }
-        let error = AmqpError::new(
+        let error = amqp_error(
             servicebus_amqp::types::condition::CONNECTION_FORCED,
             "The emulator stops.",
         );

@@ -3,14 +3,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use servicebus_amqp::types::{AmqpError, ByteString};
+use servicebus_amqp::types::ByteString;
 
 use super::{Entity, Events, Inner};
 use crate::access::{DEFAULT_KEY, DEFAULT_KEY_NAME, Key, Rights};
 use crate::broker::{
     CreateQueue, CreateSubscription, CreateTopic, DeleteNamespace, DetachLinks, Duplicate,
     EntityId, Error, ExpireLock, ExpireSession, FailNext, QueueOptions, SubscriptionOptions,
-    TopicOptions,
+    TopicOptions, amqp_error,
 };
 use crate::fault::{Fault, Interference};
 use crate::hub::Parcel;
@@ -174,7 +174,7 @@ impl Namespace {
                 condition,
                 description,
             } => {
-                let error = AmqpError::new(condition.as_str(), description);
+                let error = amqp_error(condition.into(), description);
                 hub.read(|core| {
                     for mailbox in core.mailboxes() {
                         if connection.is_none_or(|number| number == mailbox.id()) {

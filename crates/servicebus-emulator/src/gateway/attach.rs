@@ -15,6 +15,7 @@ use super::names::link as names;
 use crate::access::{Policy, Rights};
 use crate::broker::{
     AttachReceiver, AttachSender, Attached, EntityId, Error, ErrorKind, ReceiveMode, SessionGrant,
+    amqp_error,
 };
 
 /// How many messages a client may have on their way to the emulator, per link; the service's figure.
@@ -86,7 +87,7 @@ impl Client {
             _ => None,
         };
         let address = address.ok_or_else(|| {
-            AmqpError::new(
+            amqp_error(
                 condition::INVALID_FIELD,
                 "An attach names the entity in the address of its target (to send) or its source (to receive).",
             )

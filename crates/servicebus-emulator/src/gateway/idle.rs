@@ -2,10 +2,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use servicebus_amqp::engine::{Connection, LinkKey};
-use servicebus_amqp::types::{AmqpError, ByteString, Timestamp, condition};
+use servicebus_amqp::types::{ByteString, Timestamp, condition};
 
 use super::client::Client;
 use super::link::LinkKind;
+use crate::broker::amqp_error;
 use crate::hub::{Parcel, after};
 
 impl Client {
@@ -65,7 +66,7 @@ impl Client {
             && after(self.unused_since, limit) <= now
         {
             let millis = limit.as_millis();
-            let error = AmqpError::new(
+            let error = amqp_error(
                 condition::CONNECTION_FORCED,
                 format!(
                     "The connection was inactive for more than the allowed {millis} milliseconds and is closed by container \
@@ -98,7 +99,7 @@ impl Client {
         }
         for (key, name) in idle {
             let seconds = limit.as_secs();
-            let error = AmqpError::new(
+            let error = amqp_error(
                 condition::DETACH_FORCED,
                 format!(
                     "The link '{name}' is force detached. Details: IdleTimerExpired: Idle timeout: {:02}:{:02}:{:02}.",

@@ -5,15 +5,15 @@ use servicebus_amqp::engine::{
     Connection, IncomingDelivery, LinkKey, OutgoingDelivery, SessionKey,
 };
 use servicebus_amqp::types::{
-    AmqpError, Body, ByteString, Bytes, DeliveryState, LazyMap, Map, Message, MessageId, Outcome,
-    Properties, Symbol, Value, condition,
+    Body, ByteString, Bytes, DeliveryState, LazyMap, Map, Message, MessageId, Outcome, Properties,
+    Symbol, Value, condition,
 };
 
 use super::client::{Client, NO_LOCK};
 use super::link::{LinkKind, Node};
 use super::names::rpc;
 use super::transfer::{malformed, rejected, settle};
-use crate::broker::{Error, TransactionId};
+use crate::broker::{Error, TransactionId, amqp_error};
 
 /// How many replies wait for a client that gives no credit before its requests are refused.
 const MAX_WAITING: usize = 1000;
@@ -92,14 +92,14 @@ impl Client {
         let link = self
             .reply_link(session, node, properties.reply_to.as_deref())
             .ok_or_else(|| {
-                rejected(AmqpError::new(
+                rejected(amqp_error(
                     condition::NOT_FOUND,
                     "There is no link on this session for the reply: attach a receiver with the node as its source.",
                 ))
             })?;
         let status = connection.link(link).map_err(|_| Outcome::Released)?;
         if status.queued >= MAX_WAITING {
-            return Err(rejected(AmqpError::new(
+            return Err(rejected(amqp_error(
                 condition::RESOURCE_LIMIT_EXCEEDED,
                 format!("{MAX_WAITING} replies wait for credit on the link for replies."),
             )));
@@ -152,7 +152,7 @@ impl Client {
             .send(link, reply, NO_LOCK)
             .map(|_| ())
             .map_err(|error| {
-                rejected(AmqpError::new(
+                rejected(amqp_error(
                     condition::RESOURCE_LIMIT_EXCEEDED,
                     format!("The reply cannot be sent: {error}."),
                 ))

@@ -7,7 +7,7 @@ use servicebus_amqp::types::{
 
 use super::client::Client;
 use super::link::LinkKind;
-use crate::broker::{EntityId, Error, ErrorKind, Send, TransactionId};
+use crate::broker::{EntityId, Error, ErrorKind, Send, TransactionId, amqp_error};
 use crate::fault::{Answered, Interference};
 use crate::hub::{Parcel, after};
 
@@ -119,5 +119,5 @@ pub(super) fn rejected(error: AmqpError) -> Outcome {
 
 /// The answer to a message that is not what it should be.
 pub(super) fn malformed(text: impl Into<String>) -> Outcome {
-    rejected(AmqpError::new(condition::DECODE_ERROR, text.into()))
+    rejected(amqp_error(condition::DECODE_ERROR, text.into()))
 }
