@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser as _;
+use servicebus_emulator::config::Config;
 use servicebus_emulator::{Clock, Emulator};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -36,6 +37,13 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let mut builder = Emulator::builder()
         .profile(arguments.profile.into())
         .listen((arguments.host, arguments.port));
+    if let Some(path) = &arguments.config {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        let config =
+            Config::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+        builder = builder.config(config);
+    }
     if arguments.tls {
         builder = builder.tls_for(arguments.tls_names.iter().map(String::as_str));
     }

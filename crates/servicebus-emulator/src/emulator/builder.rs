@@ -15,6 +15,7 @@ use crate::access::{
     Access, DEFAULT_KEY, DEFAULT_KEY_NAME, Key, Policy, Rights, TokenHook, Verdict,
 };
 use crate::broker::Limits;
+use crate::config::{Config, ConfigError};
 use crate::gateway::FrameLog;
 use crate::hub::{Clock, Hub, Settings, start_timekeeper};
 use crate::idle::IdleTimes;
@@ -61,6 +62,9 @@ pub enum StartError {
         #[source]
         error: io::Error,
     },
+    /// An entity of the configuration cannot be had.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// The certificate could not be made.
     #[error("cannot make a certificate: {0}")]
     Certificate(String),
@@ -72,6 +76,7 @@ pub enum StartError {
 /// The settings of an [`Emulator`].
 #[must_use = "an emulator runs once it is started"]
 pub struct Builder {
+    config: Option<Config>,
     profile: Profile,
     clock: Clock,
     seed: u64,
@@ -87,6 +92,7 @@ pub struct Builder {
 impl Default for Builder {
     fn default() -> Self {
         Self {
+            config: None,
             profile: Profile::default(),
             clock: Clock::default(),
             seed: 0,
@@ -102,6 +108,12 @@ impl Default for Builder {
 }
 
 impl Builder {
+    /// Declares these entities. The first namespace is the default one then.
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = Some(config);
+        self
+    }
+
     /// Sets the limits. Default none.
     pub fn profile(mut self, profile: Profile) -> Self {
         self.profile = profile;
@@ -235,8 +247,16 @@ impl Builder {
             lines: Mutex::new(HashMap::new()),
             chop: AtomicUsize::new(0),
         });
+        if let Some(config) = &self.config {
+            inner
+                .hub
+                .with(None, |core, now| config.declare(&mut core.broker, now))?;
+            for namespace in &config.namespaces {
+                Namespace::open(&inner, &namespace.name);
+            }
+        }
         let emulator = Emulator {
-            default: Namespace::open(&inner, DEFAULT_NAMESPACE),
+            default: Namespace::open(&inner, self.default_namespace()),
             accepting: listener
                 .map(|listener| tokio::spawn(Arc::clone(&inner).accept(listener)).abort_handle()),
             inner,
@@ -248,13 +268,21 @@ impl Builder {
         Ok(emulator)
     }
 
+    fn default_namespace(&self) -> &str {
+        let declared = self
+            .config
+            .as_ref()
+            .and_then(|config| config.namespaces.first());
+        declared.map_or(DEFAULT_NAMESPACE, |namespace| &namespace.name)
+    }
+
     fn access(&self) -> Access {
         let policy = if self.keys.is_empty() {
             Policy::Open
         } else {
             Policy::Required
         };
-        let namespace: Arc<str> = DEFAULT_NAMESPACE.into();
+        let namespace: Arc<str> = self.default_namespace().into();
         let mut access = Access::new(Arc::clone(&namespace), policy, self.hook.clone());
         let default = (DEFAULT_KEY_NAME.into(), DEFAULT_KEY.into(), Rights::Manage);
         let default = self.keys.is_empty().then_some(&default);
