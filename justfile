@@ -13,6 +13,14 @@ check: fmt clippy test dependencies
 test:
     cargo test --workspace
 
+# Random commands against the model of the broker, many times; the ordinary tests run 256 cases.
+broker-model CASES="100000":
+    BROKER_CASES={{CASES}} cargo test --release -p servicebus-emulator --test broker_model
+
+# What a message costs in the broker alone.
+broker-cost:
+    cargo run --release -p servicebus-emulator --example broker_cost
+
 # Formatting, without changing anything (`cargo fmt --all` changes).
 fmt:
     cargo fmt --all --check
