@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytestring::ByteString;
 use servicebus_amqp::engine::{CreditMode, DetachMode};
-use servicebus_amqp::types::{DeliveryState, Map, Outcome};
+use servicebus_amqp::types::Map;
 
 use super::cell::{Cell, Mortal as _};
 use super::clock::{now, sleep_until};
@@ -345,6 +345,7 @@ impl Intake {
                 };
                 tracing::warn!(entity = %self.node.address, %error, "a message cannot be read");
                 if self.settings.mode == ReceiveMode::PeekLock {
+                    // It counts as failed, so that it does not come for ever.
                     link.refuse(delivery);
                 }
                 if messages.is_empty() {
@@ -605,19 +606,6 @@ impl Intake {
                 early.insert(token, hold);
             }
         }
-    }
-}
-
-impl ReceivingLink {
-    /// Gives back a message that cannot be read. It counts as failed, so that it does not come for ever.
-    fn refuse(&self, delivery: servicebus_amqp::engine::DeliveryKey) {
-        let outcome = Outcome::Modified(Box::default());
-        let _ = self.link.settle(delivery, DeliveryState::Outcome(outcome));
-    }
-
-    /// Takes a message that the broker did not settle although it was to delete it.
-    pub(crate) fn accept(&self, delivery: servicebus_amqp::engine::DeliveryKey) {
-        let _ = self.link.settle(delivery, DeliveryState::ACCEPTED);
     }
 }
 

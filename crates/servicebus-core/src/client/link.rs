@@ -107,9 +107,21 @@ impl ReceivingLink {
             .settle(delivery, DeliveryState::Outcome(Outcome::Released));
     }
 
-    /// Lets both ends forget a delivery whose lock is over. To the broker it says nothing new.
+    /// Lets both ends forget a delivery whose lock is over. To the broker this says nothing new; should its clock be a
+    /// little behind ours, it does what the end of the lock would do.
     pub(crate) fn forget(&self, delivery: DeliveryKey) {
-        self.release(delivery);
+        self.refuse(delivery);
+    }
+
+    /// Gives a delivery back as a failed one.
+    pub(crate) fn refuse(&self, delivery: DeliveryKey) {
+        let outcome = Outcome::Modified(Box::default());
+        let _ = self.link.settle(delivery, DeliveryState::Outcome(outcome));
+    }
+
+    /// Takes a message that the broker did not settle although it was to delete it.
+    pub(crate) fn accept(&self, delivery: DeliveryKey) {
+        let _ = self.link.settle(delivery, DeliveryState::ACCEPTED);
     }
 
     /// Why the link ended, as the loss of the session it held.

@@ -266,6 +266,12 @@ impl Deref for LockedMessage {
     }
 }
 
+impl AsRef<ReceivedMessage> for LockedMessage {
+    fn as_ref(&self) -> &ReceivedMessage {
+        self
+    }
+}
+
 impl fmt::Debug for LockedMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockedMessage")

@@ -158,7 +158,7 @@ impl<M: Mode> Receiver<M> {
     }
 
     /// Looks at up to `max` messages without locking them, beginning behind the last one that this receiver looked at.
-    /// Active, deferred, scheduled and locked messages are shown; of an entity with sessions those of all sessions.
+    /// Active, deferred, scheduled and locked messages are shown.
     ///
     /// The service may give fewer than asked for although there are more; an empty list is the end.
     ///

@@ -29,8 +29,9 @@ use crate::transaction::{Discharge, MAX_MESSAGES, TransactionId};
 /// locked as before.
 ///
 /// * It begins with its first operation, and the service rolls it back two minutes later.
-/// * It has at most 100 messages, all on one connection of the client; see
-///   [`TransactionScope`](crate::options::TransactionScope) for more than one entity.
+/// * It has at most 100 messages, all on one connection of the client.
+/// * Its entity is that of its first operation. With [`TransactionScope::CrossEntity`](crate::options::TransactionScope) it
+///   may send to others as well: settle first, then send.
 /// * Operations in it are not repeated. After one has failed it can only be rolled back.
 #[derive(Debug)]
 pub struct Transaction {

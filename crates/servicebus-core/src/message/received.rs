@@ -34,6 +34,12 @@ pub enum Origin {
     Peeked,
 }
 
+impl AsRef<Self> for ReceivedMessage {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
 impl ReceivedMessage {
     /// Reads an encoded message. Text, binaries and the body are slices of it.
     ///

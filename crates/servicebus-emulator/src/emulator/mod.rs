@@ -182,7 +182,8 @@ impl Emulator {
     /// The numbers of the connections that are open.
     pub fn connections(&self) -> Vec<u64> {
         let lines = self.inner.lines();
-        let mut numbers: Vec<_> = lines.keys().copied().collect();
+        let is_open = |number: &u64| self.inner.hub.read(|core| core.is_connected(*number));
+        let mut numbers: Vec<_> = lines.keys().copied().filter(is_open).collect();
         numbers.sort_unstable();
         numbers
     }

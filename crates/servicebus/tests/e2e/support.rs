@@ -11,7 +11,7 @@ use servicebus::{Client, ClientOptions, Connect, Connecting, Message, RetryOptio
 use servicebus_amqp::engine::{Config, Side};
 use servicebus_amqp::net::Connection;
 use servicebus_emulator::broker::{QueueOptions, SubscriptionOptions, TopicOptions};
-use servicebus_emulator::{Clock, Emulator, Entity};
+use servicebus_emulator::{Builder, Clock, Emulator, Entity, Failure, Fault, Profile};
 
 /// How long a test waits for what should come at once.
 const SOON: Duration = Duration::from_secs(10);
@@ -56,16 +56,62 @@ impl World {
     }
 
     pub(crate) async fn with(options: ClientOptions) -> Self {
-        let emulator = Emulator::builder()
-            .in_memory()
-            .clock(Clock::manual(system_time()))
-            .strict()
-            .start()
-            .await
-            .unwrap();
-        let emulator = Arc::new(emulator);
+        Self::start(builder(system_time()), options).await
+    }
+
+    /// With the limits of the Standard tier.
+    pub(crate) async fn standard() -> Self {
+        let builder = builder(system_time()).profile(Profile::Standard);
+        Self::start(builder, impatient()).await
+    }
+
+    /// With a record of the frames.
+    pub(crate) async fn with_frames() -> Self {
+        Self::start(builder(system_time()).frame_log(), impatient()).await
+    }
+
+    /// With the emulator's clock at another time than the client's.
+    pub(crate) async fn starting_at(start: SystemTime, retry: RetryOptions) -> Self {
+        Self::start(builder(start), impatient().retry(retry)).await
+    }
+
+    async fn start(builder: Builder, options: ClientOptions) -> Self {
+        let emulator = Arc::new(builder.start().await.unwrap());
         let client = client(&emulator, options);
         Self { emulator, client }
+    }
+
+    pub(crate) fn order(&self, fault: Fault) {
+        self.emulator.default_namespace().order(fault).unwrap();
+    }
+
+    /// All links of an entity are detached.
+    pub(crate) fn detach(&self, entity: &str, error: Failure) {
+        self.order(Fault::Detach {
+            entity: entity.to_owned(),
+            error,
+        });
+    }
+
+    /// How many transfers came from clients.
+    pub(crate) fn count_transfers(&self) -> usize {
+        let frames = self.emulator.frames();
+        let transfer = |line: &&str| line.contains("<-") && line.contains("Transfer");
+        frames.lines().filter(transfer).count()
+    }
+
+    pub(crate) async fn no_connections(&self) {
+        no_connections(&self.emulator).await;
+    }
+
+    /// Time passes for both, second by second; for tests that hold tokio's clock.
+    pub(crate) async fn pass(&self, time: Duration) {
+        for _ in 0..time.as_secs() {
+            tokio::time::advance(secs(1)).await;
+            settle().await;
+            self.advance(secs(1)).await;
+            settle().await;
+        }
     }
 
     pub(crate) fn queue(&self, name: &str) -> Entity {
@@ -134,6 +180,27 @@ pub(crate) fn client(emulator: &Arc<Emulator>, options: ClientOptions) -> Client
     let connector: Arc<dyn Connect> = Arc::new(InMemory(Arc::clone(emulator)));
     let options = options.connector(connector);
     Client::from_connection_string_with(&emulator.connection_string(), options).unwrap()
+}
+
+/// Waits until all clients are gone.
+pub(crate) async fn no_connections(emulator: &Emulator) {
+    while !emulator.connections().is_empty() {
+        tokio::time::sleep(millis(1)).await;
+    }
+}
+
+fn builder(start: SystemTime) -> Builder {
+    Emulator::builder()
+        .in_memory()
+        .clock(Clock::manual(start))
+        .strict()
+}
+
+/// Lets everything happen that is due.
+async fn settle() {
+    for _ in 0..50 {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// What should come at once.

@@ -1,0 +1,157 @@
+//! Closing: once and again, while something waits, and by dropping.
+
+use servicebus::{ClientState, ErrorKind};
+use servicebus_emulator::Fault;
+
+use crate::support::*;
+
+#[tokio::test]
+async fn b122_everything_fails_after_close_and_close_can_be_repeated() {
+    let world = World::new().await;
+    world.queue("q");
+    world.send("q", &["1", "2"]).await;
+    let client = &world.client;
+    let sender = client.sender("q");
+    let receiver = client.receiver("q");
+    let message = soon(receiver.receive()).await.unwrap();
+    let waiting = tokio::spawn({
+        let receiver = client.receiver("q");
+        async move {
+            let _held = soon(receiver.receive()).await.unwrap();
+            receiver.receive().await
+        }
+    });
+    tokio::task::yield_now().await;
+    soon(client.close()).await;
+    soon(client.close()).await;
+    assert!(client.is_closed() && sender.is_closed() && receiver.is_closed());
+    assert_eq!(*client.state().borrow(), ClientState::Closed);
+    assert_eq!(
+        soon(waiting).await.unwrap().unwrap_err().kind(),
+        ErrorKind::Closed
+    );
+    let kinds = [
+        soon(sender.send("m")).await.unwrap_err().kind(),
+        soon(sender.batch()).await.unwrap_err().kind(),
+        soon(receiver.receive()).await.unwrap_err().kind(),
+        soon(receiver.peek(1)).await.unwrap_err().kind(),
+        soon(message.complete()).await.unwrap_err().kind(),
+        soon(client.accept_session("q", "a"))
+            .await
+            .unwrap_err()
+            .kind(),
+        soon(client.list_sessions("q", None))
+            .await
+            .unwrap_err()
+            .kind(),
+        soon(client.transaction().send(&sender, "m"))
+            .await
+            .unwrap_err()
+            .kind(),
+    ];
+    assert_eq!(kinds, [ErrorKind::Closed; 8]);
+    soon(world.no_connections()).await;
+}
+
+#[tokio::test]
+async fn b122_a_sender_or_receiver_that_is_closed_does_not_come_back() {
+    let world = World::new().await;
+    let queue = world.queue("q");
+    let sender = world.client.sender("q");
+    let receiver = world.client.receiver("q");
+    soon(sender.send("1")).await.unwrap();
+    let message = soon(receiver.receive()).await.unwrap();
+    soon(sender.close()).await;
+    soon(receiver.close()).await;
+    soon(receiver.close()).await;
+    assert_eq!(
+        soon(sender.clone().send("2")).await.unwrap_err().kind(),
+        ErrorKind::Closed
+    );
+    assert_eq!(
+        soon(receiver.receive()).await.unwrap_err().kind(),
+        ErrorKind::Closed
+    );
+    assert!(queue.snapshot().unwrap().receivers.is_empty());
+    // Others go on, and so does what was received before.
+    soon(message.complete()).await.unwrap();
+    soon(world.client.sender("q").send("3")).await.unwrap();
+}
+
+/// B27: a peer that does not answer does not hold up anybody.
+#[tokio::test(start_paused = true)]
+async fn b27_close_is_bounded_when_the_peer_is_silent() {
+    let world = World::new().await;
+    world.queue("q");
+    let sender = world.client.sender("q");
+    let receiver = world.client.receiver("q");
+    sender.send("1").await.unwrap();
+    receiver.receive().await.unwrap().complete().await.unwrap();
+    let waiting = tokio::spawn({
+        let receiver = receiver.clone();
+        async move { receiver.receive().await }
+    });
+    tokio::task::yield_now().await;
+    world.order(Fault::HalfOpen { connection: None });
+    let began = tokio::time::Instant::now();
+    receiver.close().await;
+    sender.close().await;
+    world.client.close().await;
+    assert!(began.elapsed() <= secs(17), "{:?}", began.elapsed());
+    assert_eq!(
+        waiting.await.unwrap().unwrap_err().kind(),
+        ErrorKind::Closed
+    );
+}
+
+/// Messages that wait here are given back when the last handle goes, and the connection is closed.
+#[tokio::test]
+async fn b122_dropping_is_closing() {
+    let World { emulator, client } = World::new().await;
+    let queue = emulator
+        .default_namespace()
+        .create_queue("q", servicebus_emulator::broker::QueueOptions::default())
+        .unwrap();
+    let sender = client.sender("q");
+    soon(sender.send_all(["1", "2", "3"])).await.unwrap();
+    let options = servicebus::ReceiverOptions::new().prefetch(5);
+    let receiver = client.receiver_with("q", options);
+    soon(receiver.receive())
+        .await
+        .unwrap()
+        .complete()
+        .await
+        .unwrap();
+    soon(queue.wait_until(|now| now.messages.iter().all(|m| m.lock.is_some()), secs(5)))
+        .await
+        .unwrap();
+    drop(receiver);
+    soon(queue.wait_until(|now| now.messages.iter().all(|m| m.lock.is_none()), secs(5)))
+        .await
+        .unwrap();
+    assert!(queue.snapshot().unwrap().receivers.is_empty());
+    drop((sender, client));
+    soon(no_connections(&emulator)).await;
+}
+
+/// B89: a close that is dropped can be done again.
+#[tokio::test(start_paused = true)]
+async fn b89_a_close_that_was_dropped_can_be_repeated() {
+    let world = World::new().await;
+    let queue = world.queue("q");
+    world.send("q", &["1", "2"]).await;
+    let options = servicebus::ReceiverOptions::new().prefetch(5);
+    let receiver = world.client.receiver_with("q", options);
+    receiver.receive().await.unwrap().complete().await.unwrap();
+    {
+        let mut close = Box::pin(receiver.close());
+        assert!(futures_util::poll!(&mut close).is_pending());
+    }
+    soon(receiver.close()).await;
+    soon(queue.wait_until(
+        |now| now.receivers.is_empty() && now.messages.iter().all(|m| m.lock.is_none()),
+        secs(5),
+    ))
+    .await
+    .unwrap();
+}

@@ -1,0 +1,187 @@
+//! Transactions: all or nothing, over one entity and several.
+
+use servicebus::{ErrorKind, TransactionScope};
+use servicebus_emulator::{Failure, Fault, Operated};
+
+use crate::support::*;
+
+#[tokio::test]
+async fn a_commit_makes_everything_take_effect() {
+    let world = World::new().await;
+    let queue = world.queue("q");
+    world.send("q", &["order"]).await;
+    let sender = world.client.sender("q");
+    let order = soon(world.client.receiver("q").receive()).await.unwrap();
+    let transaction = world.client.transaction();
+    soon(transaction.send(&sender, "a")).await.unwrap();
+    soon(transaction.send(&sender, "b")).await.unwrap();
+    soon(transaction.complete(order)).await.unwrap();
+    // Nothing is visible yet.
+    assert_eq!(queue.counts().unwrap().active, 1);
+    soon(transaction.commit()).await.unwrap();
+    let receiver = world.client.receiver("q");
+    let messages = soon(receiver.receive_batch(5, secs(1))).await.unwrap();
+    assert_eq!(texts(&messages), ["a", "b"]);
+}
+
+#[tokio::test]
+async fn a_rollback_leaves_everything_as_it_was() {
+    let world = World::new().await;
+    let queue = world.queue("q");
+    world.send("q", &["order"]).await;
+    let sender = world.client.sender("q");
+    let order = soon(world.client.receiver("q").receive()).await.unwrap();
+    let token = order.lock_token();
+    let transaction = world.client.transaction();
+    soon(transaction.send(&sender, "a")).await.unwrap();
+    soon(transaction.complete(order)).await.unwrap();
+    soon(transaction.rollback()).await.unwrap();
+    let snapshot = queue.snapshot().unwrap();
+    assert_eq!(snapshot.counts.active, 1);
+    // The lock is as before.
+    let receiver = world.client.receiver("q");
+    soon(receiver.settle(token, servicebus::Settlement::Complete))
+        .await
+        .unwrap();
+    assert_eq!(queue.counts().unwrap().active, 0);
+}
+
+#[tokio::test]
+async fn a_transaction_that_is_dropped_is_rolled_back() {
+    let world = World::new().await;
+    let queue = world.queue("q");
+    let sender = world.client.sender("q");
+    world.send("q", &["order"]).await;
+    let order = soon(world.client.receiver("q").receive()).await.unwrap();
+    let token = order.lock_token();
+    let transaction = world.client.transaction();
+    soon(transaction.send(&sender, "a")).await.unwrap();
+    soon(transaction.complete(order)).await.unwrap();
+    drop(transaction);
+    soon(sender.send("after")).await.unwrap();
+    let receiver = world.client.receiver("q");
+    soon(async {
+        while receiver
+            .settle(token, servicebus::Settlement::Complete)
+            .await
+            .is_err()
+        {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(queue.counts().unwrap().active, 1);
+}
+
+#[tokio::test]
+async fn an_empty_transaction_does_nothing() {
+    let world = World::new().await;
+    soon(world.client.transaction().commit()).await.unwrap();
+    soon(world.client.transaction().rollback()).await.unwrap();
+    assert!(world.emulator.connections().is_empty());
+}
+
+/// B93: after one operation has failed there is no commit.
+#[tokio::test]
+async fn b93_a_failed_operation_is_the_end_of_the_transaction() {
+    let world = World::new().await;
+    let queue = world.queue("q");
+    let sender = world.client.sender("q");
+    let transaction = world.client.transaction();
+    soon(transaction.send(&sender, "a")).await.unwrap();
+    world.order(Fault::Fail {
+        entity: "q".into(),
+        operation: Operated::Send,
+        error: Failure::QuotaExceeded,
+        times: 1,
+    });
+    let error = soon(transaction.send(&sender, "b")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::QuotaExceeded);
+    let error = soon(transaction.commit()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Transaction);
+    assert_eq!(queue.counts().unwrap().active, 0);
+    // The next one works.
+    let transaction = world.client.transaction();
+    soon(transaction.send(&sender, "c")).await.unwrap();
+    soon(transaction.commit()).await.unwrap();
+    assert_eq!(queue.counts().unwrap().active, 1);
+}
+
+#[tokio::test]
+async fn a_message_of_a_lost_connection_cannot_be_enlisted() {
+    let world = World::new().await;
+    world.queue("q");
+    world.send("q", &["order"]).await;
+    let order = soon(world.client.receiver("q").receive()).await.unwrap();
+    world.order(Fault::Drop { connection: None });
+    soon(world.client.sender("q").send("on the next connection"))
+        .await
+        .unwrap();
+    let transaction = world.client.transaction();
+    let error = soon(transaction.complete(order)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Transaction);
+    soon(error.into_message().complete()).await.unwrap();
+}
+
+#[tokio::test]
+async fn all_four_ways_to_settle_in_a_transaction() {
+    let world = World::new().await;
+    let queue = world.queue("q");
+    world.send("q", &["1", "2", "3", "4"]).await;
+    let receiver = world.client.receiver("q");
+    let mut messages = soon(receiver.receive_batch(4, secs(1))).await.unwrap();
+    let transaction = world.client.transaction();
+    soon(transaction.complete(messages.remove(0)))
+        .await
+        .unwrap();
+    soon(transaction.abandon(messages.remove(0))).await.unwrap();
+    soon(transaction.defer(messages.remove(0))).await.unwrap();
+    let why = servicebus::DeadLetter::new("r");
+    soon(transaction.dead_letter(messages.remove(0), why))
+        .await
+        .unwrap();
+    soon(transaction.commit()).await.unwrap();
+    let counts = queue.counts().unwrap();
+    assert_eq!(
+        (counts.active, counts.deferred, counts.dead_letter),
+        (1, 1, 1)
+    );
+}
+
+#[tokio::test]
+async fn a_transaction_has_at_most_a_hundred_messages() {
+    let world = World::new().await;
+    let queue = world.queue("q");
+    let sender = world.client.sender("q");
+    let transaction = world.client.transaction();
+    for n in 0..100 {
+        soon(transaction.send(&sender, n.to_string()))
+            .await
+            .unwrap();
+    }
+    let error = soon(transaction.send(&sender, "one more"))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOperation);
+    soon(transaction.commit()).await.unwrap();
+    assert_eq!(queue.counts().unwrap().active, 100);
+}
+
+#[tokio::test]
+async fn a_transaction_across_entities() {
+    let options = impatient().transactions(TransactionScope::CrossEntity);
+    let world = World::with(options).await;
+    let from = world.queue("from");
+    let to = world.queue("to");
+    let receiver = world.client.receiver("from");
+    world.client.sender("from").send("order").await.unwrap();
+    let order = soon(receiver.receive()).await.unwrap();
+    let transaction = world.client.transaction();
+    soon(transaction.complete(order)).await.unwrap();
+    soon(transaction.send(&world.client.sender("to"), "shipped"))
+        .await
+        .unwrap();
+    soon(transaction.commit()).await.unwrap();
+    assert_eq!(from.counts().unwrap().active, 0);
+    assert_eq!(to.counts().unwrap().active, 1);
+}
