@@ -12,6 +12,7 @@
 mod amqp;
 mod codec;
 mod measure;
+mod memory;
 mod role;
 
 use std::process::ExitCode;
@@ -31,6 +32,8 @@ enum Command {
     Amqp(amqp::Options),
     /// The codec against `serde_amqp`: time and allocations per operation.
     Codec(codec::Options),
+    /// Idle connections and links: memory and CPU time.
+    Memory(memory::Options),
     /// One side of one run; what `amqp` starts.
     #[command(hide = true)]
     Role(role::Options),
@@ -38,10 +41,11 @@ enum Command {
 
 fn main() -> ExitCode {
     let mut result = Ok(());
-    // The allocator counts for `codec`; everything else runs with the counters off.
+    // The allocator counts for `codec` and `memory`; the sides of `amqp` run with the counters off.
     match Cli::parse().command {
         Command::Amqp(options) => result = amqp::run(&options),
         Command::Codec(options) => result = codec::run(&options),
+        Command::Memory(options) => result = memory::run(&options),
         Command::Role(options) => {
             allocation_counter::opt_out(|| result = role::run(&options));
         }
