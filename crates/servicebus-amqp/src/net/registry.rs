@@ -202,8 +202,11 @@ impl Application for Registry {
             }
             Event::Opened(open) => self.connection.opened(open),
             Event::Closed(error) => self.on_closed(error),
-            // A sending link of this layer answers drain requests on its own.
-            Event::DrainRequested { .. } => {}
+            Event::DrainRequested { link, credit: _ } => {
+                if let Some(entry) = self.links.get(link.slot(), link) {
+                    entry.link.request_drain();
+                }
+            }
         }
     }
 }

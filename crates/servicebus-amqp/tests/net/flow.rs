@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use servicebus_amqp::engine::{CreditMode, LinkError};
+use servicebus_amqp::engine::{CreditMode, DrainPolicy, LinkError};
 use servicebus_amqp::net::DeliveryError;
 use servicebus_amqp::types::{DeliveryState, Outcome, ReceiverSettleMode, SenderSettleMode};
 use tokio::time::timeout;
@@ -168,4 +168,33 @@ async fn a_link_that_ended_still_gives_out_what_had_arrived() {
     );
     assert_eq!(receiver.recv().await.unwrap().payload, "a");
     assert!(receiver.recv().await.is_err());
+}
+
+/// A broker has more to send when it is asked to drain than what it has queued in the engine.
+#[tokio::test]
+async fn a_sender_can_answer_a_drain_with_what_it_has() {
+    let (client, listener) = connections();
+    let (ours, theirs) = sessions(&client, &listener).await;
+    let (sender, receiver) = link_with(
+        &ours,
+        &theirs,
+        |options| options.drain = DrainPolicy::Manual,
+        |_, options| options.credit = CreditMode::Exact(5),
+    )
+    .await;
+    let answer = async {
+        sender.drain_requested().await.unwrap();
+        let outcome = sender.queue(message("last")).await.unwrap();
+        sender.drained().unwrap();
+        outcome
+    };
+    let (drained, outcome) = tokio::join!(receiver.drain(), answer);
+    drained.unwrap();
+    let delivery = receiver.try_recv().unwrap();
+    assert_eq!(delivery.payload, "last");
+    receiver
+        .settle(delivery.delivery, DeliveryState::ACCEPTED)
+        .unwrap();
+    assert_eq!(outcome.await.unwrap(), Some(DeliveryState::ACCEPTED));
+    assert_eq!(receiver.status().unwrap().credit, 0);
 }

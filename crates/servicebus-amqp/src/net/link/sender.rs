@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::outcome::Outcome;
 use super::shared::Link;
@@ -116,6 +117,45 @@ impl SenderLink {
             Err(error) => Some(Err(error)),
         };
         wait(&self.link.shared.notify, ready).await
+    }
+
+    /// Waits until the peer asks to use its credit up, on a link whose drain policy is
+    /// [`Manual`](crate::engine::DrainPolicy::Manual). Queue what there is, then call [`drained`](Self::drained).
+    ///
+    /// # Errors
+    ///
+    /// Why the link ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Only looks on: dropping the future changes nothing.
+    pub async fn drain_requested(&self) -> Result<(), LinkError> {
+        let shared = &self.link.shared;
+        let ready = || match self.error() {
+            Some(error) => Some(Err(error.clone())),
+            None => shared
+                .drain_requested
+                .load(Ordering::Acquire)
+                .then_some(Ok(())),
+        };
+        wait(&shared.notify, ready).await
+    }
+
+    /// Gives the rest of the credit back once what is queued is sent: the answer to
+    /// [`drain_requested`](Self::drain_requested).
+    ///
+    /// # Errors
+    ///
+    /// Why the link ended.
+    pub fn drained(&self) -> Result<(), LinkError> {
+        let result = self.link.endpoint().with(|connection, _, _| {
+            self.link
+                .shared
+                .drain_requested
+                .store(false, Ordering::Release);
+            connection.drained(self.link.key)
+        });
+        result.map_err(|error| self.link.ended_or(error))
     }
 
     /// Waits until the link has ended, for whatever reason. Not bounded.

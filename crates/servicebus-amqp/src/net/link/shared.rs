@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -34,6 +34,8 @@ pub(in crate::net) struct LinkShared {
     ended: OnceLock<LinkError>,
     /// Sender: one for each delivery that may still be queued.
     pub(in crate::net) permits: Semaphore,
+    /// Sender: whether the peer asks to use its credit up and the application has not answered.
+    pub(super) drain_requested: AtomicBool,
     /// Receiver: what arrived and was not taken yet, and when. It outlives the link.
     pub(super) inbox: Mutex<VecDeque<(IncomingDelivery, Instant)>>,
     /// Receiver: the window; 0 when credit is exact.
@@ -51,6 +53,7 @@ impl LinkShared {
             attach: OnceLock::new(),
             ended: OnceLock::new(),
             permits: Semaphore::new(MAX_IN_FLIGHT),
+            drain_requested: AtomicBool::new(false),
             inbox: Mutex::default(),
             window: AtomicU32::new(window_of(credit)),
             taken: AtomicU32::new(0),
@@ -75,6 +78,11 @@ impl LinkShared {
     }
 
     pub(in crate::net) fn credit_changed(&self) {
+        self.notify.notify_waiters();
+    }
+
+    pub(in crate::net) fn request_drain(&self) {
+        self.drain_requested.store(true, Ordering::Release);
         self.notify.notify_waiters();
     }
 
