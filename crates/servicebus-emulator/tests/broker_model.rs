@@ -7,6 +7,7 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
     reason = "a test fails by panicking, in its helpers too"
 )]
 
@@ -402,6 +403,7 @@ impl Model {
                         transaction: Some(transaction),
                     };
                     if self.apply(settle).is_ok() {
+                        let place = self.place_after(name, place);
                         self.in_transaction.push((name, Some(place)));
                     }
                 }
@@ -557,16 +559,11 @@ impl Model {
             .iter()
             .any(|(other, place)| *other == name && place.is_some());
         let locked = self.is_locked(token);
-        let was_deferred = self.places[&name] == Place::Deferred;
+        let place = self.place_after(name, place);
         match settle(self) {
             Ok(()) => {
                 assert!(locked, "a lock that is gone was accepted");
                 self.held.retain(|(_, held)| held.token != Some(token));
-                let place = if place == Place::Active && was_deferred {
-                    Place::Deferred
-                } else {
-                    place
-                };
                 self.places.insert(name, place);
             }
             Err(error) => {
@@ -578,6 +575,14 @@ impl Model {
                     self.held.retain(|(_, held)| held.token != Some(token));
                 }
             }
+        }
+    }
+
+    /// A deferred message that is abandoned stays deferred.
+    fn place_after(&self, name: u32, place: Place) -> Place {
+        match (self.places[&name], place) {
+            (Place::Deferred, Place::Active) => Place::Deferred,
+            _ => place,
         }
     }
 
@@ -622,7 +627,7 @@ impl Model {
             match effect {
                 Effect::Deliver(delivery) => self.on_delivery(delivery),
                 Effect::SessionAccepted { consumer, .. } => {
-                    assert!(self.consumers.contains(&consumer))
+                    assert!(self.consumers.contains(&consumer));
                 }
                 Effect::SessionRefused { consumer, .. }
                 | Effect::DetachReceiver { consumer, .. } => {

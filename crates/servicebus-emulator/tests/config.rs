@@ -236,25 +236,25 @@ fn mistakes_have_a_path_and_a_reason() {
         (
             r#""FilterType": "Sql""#,
             r#""FilterType": "SQLFilter""#,
-            format!("{RULE}"),
+            RULE.to_owned(),
             "unknown variant `SQLFilter`, expected `Correlation` or `Sql`",
         ),
         (
             r#""FilterType": "Sql""#,
             r#""FilterType": "Correlation""#,
-            format!("{RULE}"),
+            RULE.to_owned(),
             "no CorrelationFilter",
         ),
         (
             "sys.MessageId = '123456'",
             "sys.MessageId ==",
-            format!("{RULE}"),
+            RULE.to_owned(),
             "expected an expression, found '=' (at character 16)",
         ),
         (
             "SET sys.To = 'Entity'",
             "DROP x",
-            format!("{RULE}"),
+            RULE.to_owned(),
             "expected SET or REMOVE",
         ),
         (

@@ -36,6 +36,7 @@ impl Broker {
         match command.transaction {
             None => self.settle_now(command.entity, lock, command.settlement),
             Some(transaction) => {
+                self.check_settlement(lock, &command.settlement)?;
                 let step = Step::Settle {
                     entity: command.entity,
                     token: command.token,
@@ -53,7 +54,8 @@ impl Broker {
         self.fail_if_asked(id, Operation::Settle)?;
         let mut seen = std::collections::HashSet::new();
         for token in &command.tokens {
-            self.settleable(id, *token, &command.settlement)?;
+            let lock = self.settleable(id, *token, &command.settlement)?;
+            self.check_settlement(lock, &command.settlement)?;
             if !seen.insert(*token) {
                 return Err(Error::invalid("A lock token is given twice."));
             }
@@ -99,6 +101,32 @@ impl Broker {
             ));
         }
         Ok(slot)
+    }
+
+    /// Whether the properties that a settlement sets can be written into the message.
+    fn check_settlement(&self, lock: u32, settlement: &Settlement) -> Result<(), Error> {
+        let changes = match settlement {
+            Settlement::Complete | Settlement::Release => return Ok(()),
+            Settlement::Abandon { properties } | Settlement::Defer { properties } => {
+                properties.clone()
+            }
+            Settlement::DeadLetter {
+                reason,
+                description,
+                properties,
+            } => dead_letter_properties(reason.clone(), description.clone(), properties.clone()),
+        };
+        let entry = self
+            .locks
+            .get(lock as usize)
+            .and_then(|lock| self.entities.get(lock.entity)?.log.get(lock.number));
+        match entry {
+            Some(entry) => entry
+                .content
+                .with_application_properties(&changes)
+                .map(drop),
+            None => Err(Error::message_lock_lost()),
+        }
     }
 
     /// Carries a settlement out.

@@ -126,6 +126,13 @@ impl Broker {
         }
     }
 
+    /// Lets a lock end by itself again.
+    fn free_lock(&mut self, lock: u32) {
+        if let Some(lock) = self.locks.get_mut(lock as usize) {
+            lock.transaction = NONE;
+        }
+    }
+
     /// Notes that an operation of a transaction was refused; the transaction can no longer be committed.
     pub(super) fn poison(&mut self, transaction: Option<TransactionId>) {
         if let Some(transaction) = transaction
@@ -210,7 +217,8 @@ impl Broker {
                     settlement,
                 } => {
                     if let Some(lock) = self.find_lock(entity, token) {
-                        // Checked before: the lock is there, and properties were encoded when it was enlisted.
+                        self.free_lock(lock);
+                        // Cannot fail: the lock is there, and what it writes was tried when it was enlisted.
                         let _ = self.settle_now(entity, lock, settlement);
                     }
                 }
@@ -229,11 +237,12 @@ impl Broker {
             let Some(slot) = self.find_lock(entity, token) else {
                 continue;
             };
-            let Some(lock) = self.locks.get_mut(slot as usize) else {
-                continue;
-            };
-            lock.transaction = NONE;
-            if lock.until <= self.now {
+            self.free_lock(slot);
+            if self
+                .locks
+                .get(slot as usize)
+                .is_some_and(|lock| lock.until <= self.now)
+            {
                 self.on_lock_timeout(slot);
             }
         }

@@ -284,3 +284,19 @@ fn settling_twice_in_a_transaction_is_refused() {
     );
     assert!(world.complete(queue, &delivery).is_err());
 }
+
+#[test]
+fn properties_that_cannot_be_written_are_refused_when_they_are_given() {
+    let mut world = World::new();
+    let queue = world.queue(QueueOptions::default());
+    world.send(queue, &message("a"));
+    let receiver = world.receiver(queue);
+    let delivery = world.receive(receiver).unwrap();
+    let transaction = begin(&mut world);
+    let properties = servicebus_amqp::types::Map::new().with(1, "the name is no text");
+    let settlement = Settlement::Abandon { properties };
+    let error = settle_in(&mut world, transaction, queue, &delivery, settlement).unwrap_err();
+    assert_eq!(error.condition(), "com.microsoft:argument-error");
+    end(&mut world, transaction, TransactionEnd::Commit).unwrap_err();
+    world.complete(queue, &delivery).unwrap();
+}
