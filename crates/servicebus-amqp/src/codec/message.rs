@@ -432,7 +432,7 @@ mod tests {
         assert_eq!(tail.len(), 300);
 
         // A footer comes after the body.
-        message.footer = Some(LazyMap::from(crate::types::Map::new()));
+        message.footer = Some(LazyMap::from(Map::new()));
         let (mut head, mut whole) = (BytesMut::new(), BytesMut::new());
         assert_eq!(message.encode_head(&mut head), Ok(Bytes::new()));
         message.encode(&mut whole).unwrap();

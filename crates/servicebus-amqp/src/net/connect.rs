@@ -121,7 +121,8 @@ impl Connection {
         config: engine::Config,
     ) -> Result<Self, ConnectError> {
         let connecting = async {
-            let stream = open_stream(host, port, options).await?;
+            // Boxed: the handshakes of TLS and WebSocket take 16 KiB, once per connection.
+            let stream = Box::pin(open_stream(host, port, options)).await?;
             let connection = Self::over(stream, engine::Side::Client, config);
             connection.opened().await?;
             Ok(connection)

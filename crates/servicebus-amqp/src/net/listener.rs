@@ -164,7 +164,7 @@ impl Incoming {
     /// Dropping the future closes the socket.
     pub async fn into_stream(self) -> Result<Box<dyn ByteStream>, ConnectError> {
         let Self { tcp, options, .. } = self;
-        timeout(options.timeout, identify(tcp, &options))
+        timeout(options.timeout, Box::pin(identify(tcp, &options)))
             .await
             .map_err(|_| ConnectError::Timeout)?
     }

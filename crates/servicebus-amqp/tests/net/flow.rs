@@ -186,15 +186,17 @@ async fn a_sender_can_answer_a_drain_with_what_it_has() {
         sender.drain_requested().await.unwrap();
         let outcome = sender.queue(message("last")).await.unwrap();
         sender.drained().unwrap();
-        outcome
+        vec![outcome]
     };
-    let (drained, outcome) = tokio::join!(receiver.drain(), answer);
+    let (drained, outcomes) = tokio::join!(receiver.drain(), answer);
     drained.unwrap();
     let delivery = receiver.try_recv().unwrap();
     assert_eq!(delivery.payload, "last");
     receiver
         .settle(delivery.delivery, DeliveryState::ACCEPTED)
         .unwrap();
-    assert_eq!(outcome.await.unwrap(), Some(DeliveryState::ACCEPTED));
+    for outcome in outcomes {
+        assert_eq!(outcome.await.unwrap(), Some(DeliveryState::ACCEPTED));
+    }
     assert_eq!(receiver.status().unwrap().credit, 0);
 }
