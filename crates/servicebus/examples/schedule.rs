@@ -1,0 +1,22 @@
+//! Schedules two messages, and takes one of them back.
+
+mod common;
+
+use std::time::{Duration, SystemTime};
+
+#[tokio::main]
+async fn main() -> common::Result {
+    let namespace = common::connect().await?;
+    let sender = namespace.client.sender("orders");
+
+    let soon = SystemTime::now() + Duration::from_secs(2);
+    let first = sender.schedule("take this one back", soon).await?;
+    sender.schedule("remember the milk", soon).await?;
+    sender.cancel_scheduled(first).await?;
+
+    println!("waiting for two seconds …");
+    let message = namespace.client.receiver("orders").receive().await?;
+    println!("received {:?}", message.text());
+    message.complete().await?;
+    Ok(())
+}
