@@ -668,7 +668,10 @@ impl Broker {
         if rules.len() == before {
             return Err(Error::new(
                 ErrorKind::RuleNotFound,
-                format!("The rule '{}' could not be found.", command.name),
+                format!(
+                    "The messaging entity '{}' could not be found.",
+                    command.name
+                ),
             ));
         }
         Ok(())

@@ -22,7 +22,7 @@ pub enum ErrorKind {
     EntityDisabled,
     /// `com.microsoft:entity-already-exists`, 409
     EntityAlreadyExists,
-    /// `com.microsoft:entity-not-found`, 404
+    /// `amqp:not-found`, 404
     RuleNotFound,
     /// `com.microsoft:message-not-found`, 404
     MessageNotFound,
@@ -69,7 +69,7 @@ impl ErrorKind {
             Self::EntityNotFound => amqp::NOT_FOUND,
             Self::EntityDisabled => condition::ENTITY_DISABLED,
             Self::EntityAlreadyExists => condition::ENTITY_ALREADY_EXISTS,
-            Self::RuleNotFound => condition::ENTITY_NOT_FOUND,
+            Self::RuleNotFound => amqp::NOT_FOUND,
             Self::MessageNotFound => condition::MESSAGE_NOT_FOUND,
             Self::MessageLockLost => condition::MESSAGE_LOCK_LOST,
             Self::SessionLockLost => condition::SESSION_LOCK_LOST,

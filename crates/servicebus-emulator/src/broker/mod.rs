@@ -222,6 +222,11 @@ impl Broker {
         error.tracked(&mut self.ids, self.now, &system)
     }
 
+    /// Identifies an error that is about no entity of the broker.
+    pub(crate) fn identify(&mut self, error: Error) -> Error {
+        error.tracked(&mut self.ids, self.now, "NoSystemTracker")
+    }
+
     fn disabled(entity: &Entity) -> Error {
         Error::new(
             ErrorKind::EntityDisabled,

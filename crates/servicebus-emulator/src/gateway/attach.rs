@@ -95,7 +95,9 @@ impl Client {
         let (node, path) = match Place::of(&address) {
             Place::Cbs => (Node::Cbs, String::new()),
             Place::Management(path) => {
-                let entity = self.resolve(&path, None).map_err(|error| error.to_amqp())?;
+                let entity = self
+                    .resolve(&path, None)
+                    .map_err(|error| self.refusal(error))?;
                 (Node::Management(entity), path)
             }
             Place::Entity(path) => {
@@ -105,7 +107,7 @@ impl Client {
                 };
                 let entity = self
                     .resolve(&path, Some(right))
-                    .map_err(|error| error.to_amqp())?;
+                    .map_err(|error| self.refusal(error))?;
                 let attached = match attach.role {
                     Role::Sender => {
                         self.attach_producer(connection, session, key, &attach, entity, path)
@@ -114,11 +116,17 @@ impl Client {
                         self.attach_consumer(connection, session, key, attach, entity, path)
                     }
                 };
-                return attached.map_err(|error| error.to_amqp());
+                return attached.map_err(|error| self.refusal(error));
             }
         };
         self.attach_node(connection, session, key, &attach, node, path);
         Ok(())
+    }
+
+    fn refusal(&self, error: Error) -> AmqpError {
+        self.hub
+            .with(self.mailbox(), |core, _| core.broker.identify(error))
+            .to_amqp()
     }
 
     /// The entity at a path, if the client may do that there.

@@ -61,24 +61,40 @@ impl Client {
         if self.idle_check.is_some_and(|check| check <= now) {
             self.idle_check = None;
         }
-        if let Some(limit) = self.hub.idle.connection
-            && self.links.is_empty()
-            && after(self.unused_since, limit) <= now
-        {
-            let millis = limit.as_millis();
-            let error = amqp_error(
-                condition::CONNECTION_FORCED,
-                format!(
-                    "The connection was inactive for more than the allowed {millis} milliseconds and is closed by container \
-                     'servicebus-emulator'."
-                ),
-            );
-            connection.close(instant, Some(error));
+        if self.links.is_empty() {
+            if let Some(limit) = self.hub.idle.connection {
+                self.check_connection(connection, limit, now, instant);
+            }
+        } else if let Some(limit) = self.hub.idle.link {
+            self.check_links(connection, limit, now);
+        } else {
+            self.watch_connection();
+        }
+    }
+
+    fn check_connection(
+        &mut self,
+        connection: &mut Connection,
+        limit: Duration,
+        now: Timestamp,
+        instant: Instant,
+    ) {
+        if after(self.unused_since, limit) > now {
+            self.check_after(self.unused_since, limit);
             return;
         }
-        let Some(limit) = self.hub.idle.link else {
-            return;
-        };
+        let millis = limit.as_millis();
+        let error = amqp_error(
+            condition::CONNECTION_FORCED,
+            format!(
+                "The connection was inactive for more than the allowed {millis} milliseconds and is closed by container \
+                 'servicebus-emulator'."
+            ),
+        );
+        connection.close(instant, Some(error));
+    }
+
+    fn check_links(&mut self, connection: &mut Connection, limit: Duration, now: Timestamp) {
         let mut idle: Vec<(LinkKey, ByteString)> = Vec::new();
         for link in self.links.iter_mut() {
             // Locked messages mean that the client is at work; a wait for a session ends by itself.

@@ -1,0 +1,345 @@
+//! What goes wrong on order.
+
+mod common;
+
+use std::time::Duration;
+
+use common::*;
+use servicebus_amqp::engine::{ConnectionError, LinkError, OutgoingDelivery};
+use servicebus_amqp::types::{DeliveryState, Value};
+use servicebus_emulator::broker::{EventKind, QueueOptions, SettlementKind};
+use servicebus_emulator::{Answered, Emulator, Entity, Failure, Fault, Operated};
+
+async fn queue() -> (Emulator, Client, Entity) {
+    let emulator = emulator().await;
+    let queue = emulator
+        .default_namespace()
+        .create_queue("q1", QueueOptions::default())
+        .unwrap();
+    let client = Client::connect(&emulator).await;
+    (emulator, client, queue)
+}
+
+fn order(emulator: &Emulator, fault: Fault) {
+    emulator.default_namespace().order(fault).unwrap();
+}
+
+fn q1() -> String {
+    "q1".into()
+}
+
+#[tokio::test]
+async fn the_service_is_busy_as_often_as_ordered() {
+    let (emulator, client, _) = queue().await;
+    let sender = client.sender("q1").await;
+    order(
+        &emulator,
+        Fault::Fail {
+            entity: q1(),
+            operation: Operated::Send,
+            error: Failure::ServerBusy,
+            times: 2,
+        },
+    );
+    for _ in 0..2 {
+        let error = send_refused(&sender, &message("1")).await;
+        assert_eq!(error.condition, *"com.microsoft:server-busy");
+    }
+    send(&sender, &message("1")).await;
+}
+
+/// The sender does not know, and the message is there: what a repeated send makes a duplicate of.
+#[tokio::test]
+async fn the_answer_to_a_send_is_lost() {
+    for applied in [true, false] {
+        let (emulator, client, queue) = queue().await;
+        let sender = client.sender("q1").await;
+        order(
+            &emulator,
+            Fault::LoseAnswer {
+                entity: q1(),
+                operation: Answered::Send,
+                applied,
+                times: 1,
+            },
+        );
+        let lost = sender
+            .queue(OutgoingDelivery::new(encode(&message("1"))))
+            .await
+            .unwrap();
+        send(&sender, &message("2")).await;
+        let unanswered = futures_util::FutureExt::now_or_never(lost).is_none();
+        assert!(unanswered);
+        let expected = if applied { 2 } else { 1 };
+        assert_eq!(queue.counts().unwrap().active, expected);
+    }
+}
+
+#[tokio::test]
+async fn the_answer_to_a_settlement_is_lost() {
+    for applied in [true, false] {
+        let (emulator, client, queue) = queue().await;
+        send(&client.sender("q1").await, &message("1")).await;
+        let receiver = client.receiver("q1", 1).await;
+        let delivery = within(receiver.recv()).await.unwrap();
+        order(
+            &emulator,
+            Fault::LoseAnswer {
+                entity: q1(),
+                operation: Answered::Settle,
+                applied,
+                times: 1,
+            },
+        );
+        let mut answer = std::pin::pin!(
+            receiver
+                .settle_confirmed(delivery.delivery, DeliveryState::ACCEPTED)
+                .unwrap()
+        );
+        // Something that is answered after it.
+        within(receiver.drain()).await.unwrap();
+        assert!(futures_util::FutureExt::now_or_never(answer.as_mut()).is_none());
+        let left = if applied { 0 } else { 1 };
+        assert_eq!(queue.counts().unwrap().active, left);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_comes_late() {
+    let (emulator, client, queue) = queue().await;
+    let sender = client.sender("q1").await;
+    order(
+        &emulator,
+        Fault::Delay {
+            entity: q1(),
+            operation: Answered::Send,
+            millis: 5000,
+            times: 1,
+        },
+    );
+    let mut late = std::pin::pin!(
+        sender
+            .queue(OutgoingDelivery::new(encode(&message("1"))))
+            .await
+            .unwrap()
+    );
+    queue
+        .wait_until(|queue| queue.counts.active == 1, SOON)
+        .await
+        .unwrap();
+    emulator.advance(Duration::from_millis(4999)).await.unwrap();
+    assert!(futures_util::FutureExt::now_or_never(late.as_mut()).is_none());
+    emulator.advance(Duration::from_millis(1)).await.unwrap();
+    assert_eq!(within(late).await.unwrap(), Some(DeliveryState::ACCEPTED));
+}
+
+#[tokio::test]
+async fn links_are_detached_with_a_condition() {
+    let (emulator, client, _) = queue().await;
+    let (sender, receiver) = (client.sender("q1").await, client.receiver("q1", 1).await);
+    order(
+        &emulator,
+        Fault::Detach {
+            entity: q1(),
+            error: Failure::DetachForced,
+        },
+    );
+    for error in [within(sender.ended()).await, within(receiver.ended()).await] {
+        assert_eq!(link_error(error).condition, *"amqp:link:detach-forced");
+    }
+    send(&client.sender("q1").await, &message("1")).await;
+}
+
+#[tokio::test]
+async fn connections_are_closed_with_a_condition() {
+    let (emulator, client, _) = queue().await;
+    order(
+        &emulator,
+        Fault::Close {
+            connection: None,
+            condition: "amqp:connection:forced".into(),
+            description: "upgrade".into(),
+        },
+    );
+    match within(client.connection.closed()).await {
+        ConnectionError::ClosedByPeer(Some(error)) => {
+            assert_eq!(error.condition, *"amqp:connection:forced");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_connection_is_dropped_and_others_live() {
+    let (emulator, client, _) = queue().await;
+    let other = Client::connect(&emulator).await;
+    let first = emulator.connections()[0];
+    order(
+        &emulator,
+        Fault::Drop {
+            connection: Some(first),
+        },
+    );
+    let error = within(client.connection.closed()).await;
+    assert!(
+        matches!(error, ConnectionError::Lost | ConnectionError::Io(_)),
+        "{error:?}"
+    );
+    send(&other.sender("q1").await, &message("1")).await;
+}
+
+/// Nothing comes any more, and nobody says so.
+#[tokio::test]
+async fn a_half_open_connection_is_silent() {
+    let (emulator, client, queue) = queue().await;
+    let sender = client.sender("q1").await;
+    order(&emulator, Fault::HalfOpen { connection: None });
+    let delivery = OutgoingDelivery::new(encode(&message("1")));
+    let mut lost = std::pin::pin!(sender.queue(delivery).await.unwrap());
+    // Another connection shows that the emulator has had its turn.
+    let other = Client::connect(&emulator).await;
+    send(&other.sender("q1").await, &message("2")).await;
+    assert!(futures_util::FutureExt::now_or_never(lost.as_mut()).is_none());
+    assert!(client.connection.error().is_none());
+    assert_eq!(queue.counts().unwrap().active, 1);
+}
+
+#[tokio::test]
+async fn bytes_come_one_by_one() {
+    let (emulator, _, _) = queue().await;
+    order(&emulator, Fault::Chop { bytes: 1 });
+    let client = Client::connect(&emulator).await;
+    let sender = client.sender("q1").await;
+    let large = "x".repeat(100_000);
+    send(&sender, &message(&large)).await;
+    let receiver = client.receiver("q1", 1).await;
+    let delivery = within(receiver.recv()).await.unwrap();
+    assert_eq!(text(&delivery), large);
+    complete(&receiver, &delivery).await;
+}
+
+#[tokio::test]
+async fn a_lock_ends_now() {
+    let (emulator, client, _) = queue().await;
+    send(&client.sender("q1").await, &message("1")).await;
+    let receiver = client.receiver("q1", 2).await;
+    let delivery = within(receiver.recv()).await.unwrap();
+    order(
+        &emulator,
+        Fault::ExpireLock {
+            entity: q1(),
+            sequence_number: 1,
+        },
+    );
+    let error = rejection(settle(&receiver, &delivery, DeliveryState::ACCEPTED).await);
+    assert_eq!(error.condition, *"com.microsoft:message-lock-lost");
+    let again = within(receiver.recv()).await.unwrap();
+    assert_eq!(delivery_count(&again), 1);
+}
+
+#[tokio::test]
+async fn a_message_comes_twice() {
+    let (emulator, client, _) = queue().await;
+    send(&client.sender("q1").await, &message("1")).await;
+    order(
+        &emulator,
+        Fault::Duplicate {
+            entity: q1(),
+            sequence_number: 1,
+        },
+    );
+    let receiver = client.receiver("q1", 2).await;
+    for number in [1, 2] {
+        let delivery = within(receiver.recv()).await.unwrap();
+        assert_eq!(text(&delivery), "1");
+        assert_eq!(
+            annotation(&delivery, "x-opt-sequence-number"),
+            Some(Value::Long(number))
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_deleted_entity_detaches_its_links() {
+    let (_emulator, client, queue) = queue().await;
+    let (sender, receiver) = (client.sender("q1").await, client.receiver("q1", 1).await);
+    queue.delete().unwrap();
+    for error in [within(sender.ended()).await, within(receiver.ended()).await] {
+        assert!(matches!(
+            error,
+            LinkError::DetachedByPeer { error: Some(_), .. }
+        ));
+    }
+}
+
+#[tokio::test]
+async fn events_tell_what_happened() {
+    let (emulator, client, _) = queue().await;
+    let mut events = emulator.default_namespace().events();
+    send(&client.sender("q1").await, &message("1")).await;
+    let receiver = client.receiver("q1", 1).await;
+    let delivery = within(receiver.recv()).await.unwrap();
+    complete(&receiver, &delivery).await;
+    let mut kinds = Vec::new();
+    while let Some(event) = events.try_next().unwrap() {
+        assert_eq!(&*event.entity, "q1");
+        kinds.push(event.kind);
+    }
+    assert!(
+        matches!(
+            kinds[..],
+            [
+                EventKind::Enqueued {
+                    sequence_number: 1,
+                    ..
+                },
+                EventKind::Locked {
+                    sequence_number: 1,
+                    ..
+                },
+                EventKind::Settled {
+                    sequence_number: 1,
+                    settlement: SettlementKind::Completed
+                }
+            ]
+        ),
+        "{kinds:?}"
+    );
+}
+
+/// Faults are data: tests in other languages send them as JSON.
+#[test]
+fn faults_are_read_from_json() {
+    for (json, expected) in [
+        (
+            r#"{"fault": "fail", "entity": "q1", "operation": "send", "error": "server-busy", "times": 2}"#,
+            Fault::Fail {
+                entity: q1(),
+                operation: Operated::Send,
+                error: Failure::ServerBusy,
+                times: 2,
+            },
+        ),
+        (r#"{"fault": "drop"}"#, Fault::Drop { connection: None }),
+        (
+            r#"{"fault": "lose-answer", "entity": "q1", "operation": "settle", "applied": true, "times": 1}"#,
+            Fault::LoseAnswer {
+                entity: q1(),
+                operation: Answered::Settle,
+                applied: true,
+                times: 1,
+            },
+        ),
+        (
+            r#"{"fault": "expire-lock", "entity": "q1", "sequence-number": 7}"#,
+            Fault::ExpireLock {
+                entity: q1(),
+                sequence_number: 7,
+            },
+        ),
+    ] {
+        assert_eq!(serde_json::from_str::<Fault>(json).unwrap(), expected);
+    }
+    let error = serde_json::from_str::<Fault>(r#"{"fault": "drop", "conection": 1}"#);
+    assert!(error.unwrap_err().to_string().contains("conection"));
+}
