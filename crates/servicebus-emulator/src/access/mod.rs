@@ -212,9 +212,8 @@ impl Access {
             Some(key) if sas::same_secret(&key.secret, password) => {
                 whole(key.namespace.clone(), key.rights)
             }
-            Some(_) => None,
             None if self.policy == Policy::Open => whole(self.default.clone(), Rights::Manage),
-            None => None,
+            _ => None,
         }
     }
 }

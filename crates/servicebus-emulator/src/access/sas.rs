@@ -48,13 +48,15 @@ pub(super) struct SasToken {
 
 impl SasToken {
     pub(super) fn parse(token: &str) -> Result<Self, TokenError> {
-        let malformed = TokenError::Malformed;
+        let malformed = |what| move || TokenError::Malformed(what);
         let fields = token
             .strip_prefix(PREFIX)
-            .ok_or(malformed("it does not begin with SharedAccessSignature"))?;
+            .ok_or_else(malformed("it does not begin with SharedAccessSignature"))?;
         let (mut resource, mut signature, mut expiry, mut key_name) = (None, None, None, None);
         for field in fields.trim().split('&') {
-            let (name, value) = field.split_once('=').ok_or(malformed("a part without ="))?;
+            let (name, value) = field
+                .split_once('=')
+                .ok_or_else(malformed("a part without ="))?;
             let place = match name.to_ascii_lowercase().as_str() {
                 "sr" => &mut resource,
                 "sig" => &mut signature,
@@ -64,21 +66,22 @@ impl SasToken {
             };
             *place = Some(value);
         }
-        let resource = resource.ok_or(malformed("there is no sr"))?;
-        let signature = signature.ok_or(malformed("there is no sig"))?;
-        let expiry = expiry.ok_or(malformed("there is no se"))?;
-        let key_name = key_name.ok_or(malformed("there is no skn"))?;
+        let resource = resource.ok_or_else(malformed("there is no sr"))?;
+        let signature = signature.ok_or_else(malformed("there is no sig"))?;
+        let expiry = expiry.ok_or_else(malformed("there is no se"))?;
+        let key_name = key_name.ok_or_else(malformed("there is no skn"))?;
         let seconds: i64 = expiry
             .parse()
-            .map_err(|_| malformed("se is no number of seconds"))?;
-        let signature = decode(signature).ok_or(malformed("sig is not percent-encoded UTF-8"))?;
+            .map_err(|_| TokenError::Malformed("se is no number of seconds"))?;
+        let signature =
+            decode(signature).ok_or_else(malformed("sig is not percent-encoded UTF-8"))?;
         Ok(Self {
-            resource: decode(resource).ok_or(malformed("sr is not percent-encoded UTF-8"))?,
-            key_name: decode(key_name).ok_or(malformed("skn is not percent-encoded UTF-8"))?,
+            resource: decode(resource).ok_or_else(malformed("sr is not percent-encoded UTF-8"))?,
+            key_name: decode(key_name).ok_or_else(malformed("skn is not percent-encoded UTF-8"))?,
             expires: Timestamp::from_millis(seconds.saturating_mul(1000)),
             signature: BASE64
                 .decode(signature.as_bytes())
-                .map_err(|_| malformed("sig is no base64"))?,
+                .map_err(|_| TokenError::Malformed("sig is no base64"))?,
             signed: format!("{resource}\n{expiry}"),
         })
     }

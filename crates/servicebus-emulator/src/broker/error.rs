@@ -66,10 +66,9 @@ impl ErrorKind {
     /// The condition on links and in `errorCondition`.
     pub fn condition(self) -> Symbol {
         match self {
-            Self::EntityNotFound => amqp::NOT_FOUND,
+            Self::EntityNotFound | Self::RuleNotFound => amqp::NOT_FOUND,
             Self::EntityDisabled => condition::ENTITY_DISABLED,
             Self::EntityAlreadyExists => condition::ENTITY_ALREADY_EXISTS,
-            Self::RuleNotFound => amqp::NOT_FOUND,
             Self::MessageNotFound => condition::MESSAGE_NOT_FOUND,
             Self::MessageLockLost => condition::MESSAGE_LOCK_LOST,
             Self::SessionLockLost => condition::SESSION_LOCK_LOST,

@@ -280,7 +280,7 @@ impl Inner {
                                 }
                             }
                             Err(error) => {
-                                tracing::info!(%error, "a connection that did not come about")
+                                tracing::info!(%error, "a connection that did not come about");
                             }
                         }
                     });

@@ -218,7 +218,7 @@ impl Namespace {
                 let entity = self.resolve(&entity)?;
                 let fault = Interference::Lose { applied };
                 hub.with(None, |core, _| {
-                    core.faults.order(entity, operation, fault, times)
+                    core.faults.order(entity, operation, fault, times);
                 });
             }
             Fault::Delay {
@@ -230,7 +230,7 @@ impl Namespace {
                 let entity = self.resolve(&entity)?;
                 let fault = Interference::Delay(Duration::from_millis(millis));
                 hub.with(None, |core, _| {
-                    core.faults.order(entity, operation, fault, times)
+                    core.faults.order(entity, operation, fault, times);
                 });
             }
             Fault::Duplicate {

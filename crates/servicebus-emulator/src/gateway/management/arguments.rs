@@ -90,12 +90,12 @@ impl<'a> Arguments<'a> {
         self.read_optional(key, "a timestamp", Value::as_timestamp)
     }
 
-    pub(super) fn map(&self, key: &str) -> Result<Arguments<'a>, Error> {
-        self.read(key, "a map", |value| Some(Arguments(Some(value.as_map()?))))
+    pub(super) fn map(&self, key: &str) -> Result<Self, Error> {
+        self.read(key, "a map", |value| Some(Self(Some(value.as_map()?))))
     }
 
-    pub(super) fn optional_arguments(&self, key: &str) -> Result<Option<Arguments<'a>>, Error> {
-        self.read_optional(key, "a map", |value| Some(Arguments(Some(value.as_map()?))))
+    pub(super) fn optional_arguments(&self, key: &str) -> Result<Option<Self>, Error> {
+        self.read_optional(key, "a map", |value| Some(Self(Some(value.as_map()?))))
     }
 
     pub(super) fn optional_map(&self, key: &str) -> Result<Map, Error> {
@@ -103,12 +103,12 @@ impl<'a> Arguments<'a> {
         Ok(map.unwrap_or_default())
     }
 
-    pub(super) fn maps(&self, key: &str) -> Result<Vec<Arguments<'a>>, Error> {
+    pub(super) fn maps(&self, key: &str) -> Result<Vec<Self>, Error> {
         self.read(key, "a list of maps", |value| {
             value
                 .as_elements()?
                 .iter()
-                .map(|value| Some(Arguments(Some(value.as_map()?))))
+                .map(|value| Some(Self(Some(value.as_map()?))))
                 .collect()
         })
     }

@@ -1,10 +1,8 @@
 //! What goes wrong on order.
 
-mod common;
-
 use std::time::Duration;
 
-use common::*;
+use crate::common::*;
 use servicebus_amqp::engine::{ConnectionError, LinkError, OutgoingDelivery};
 use servicebus_amqp::types::{DeliveryState, Value};
 use servicebus_emulator::broker::{EventKind, QueueOptions, SettlementKind};

@@ -1,8 +1,6 @@
 //! Links: where addresses lead, what replies say, how refusals look.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use servicebus_amqp::engine::{
     Config, ConnectionError, Credentials, LinkOptions, Sasl, SessionOptions, Side,
 };

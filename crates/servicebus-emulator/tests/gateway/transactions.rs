@@ -1,9 +1,7 @@
 //! Transactions: declared and discharged at the coordinator, with sends and settlements in them.
 
-mod common;
-
+use crate::common::*;
 use bytes::Bytes;
-use common::*;
 use servicebus_amqp::engine::{LinkOptions, OutgoingDelivery};
 use servicebus_amqp::net::SenderLink;
 use servicebus_amqp::types::{
@@ -125,7 +123,7 @@ async fn a_controller_that_goes_away_rolls_back() {
     let txn = declare(&controller).await;
     send_in(&sender, &txn, "new").await;
     controller.detach(Default::default(), None).await;
-    let controller = self::controller(&client).await;
+    let controller = super::transactions::controller(&client).await;
     let error = rejection(discharge(&controller, &txn, false).await);
     assert_eq!(error.condition, *"amqp:transaction:unknown-id");
     assert_eq!(queue.counts().unwrap().active, 0);

@@ -1,8 +1,6 @@
 //! `$cbs`: who may attach, for how long, and in which namespace.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use data_encoding::BASE64;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use servicebus_amqp::types::{Map, MessageId, Uuid, Value};

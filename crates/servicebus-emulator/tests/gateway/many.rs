@@ -1,10 +1,8 @@
 //! Many of everything in one process (B116), and the ways to connect.
 
-mod common;
-
 use std::time::Duration;
 
-use common::*;
+use crate::common::*;
 use servicebus_amqp::engine::{Config, Credentials, Sasl, SessionOptions};
 use servicebus_amqp::net::{ConnectOptions, Connection, TlsOptions, Transport};
 use servicebus_amqp::types::Value;

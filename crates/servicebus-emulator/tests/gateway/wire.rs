@@ -1,13 +1,11 @@
 //! The bytes themselves, where clients in the field are more particular than the specification.
 
-mod common;
-
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use common::*;
+use crate::common::*;
 use servicebus_amqp::engine::{Config, Credentials, Sasl, SessionOptions, Side};
 use servicebus_amqp::net::Connection;
 use servicebus_emulator::broker::QueueOptions;

@@ -1,9 +1,7 @@
 //! Credit: what is delivered when, and how a drain ends.
 
-mod common;
-
+use crate::common::*;
 use bytes::BytesMut;
-use common::*;
 use servicebus_amqp::codec::encode_frame;
 use servicebus_amqp::engine::CreditMode;
 use servicebus_amqp::types::{

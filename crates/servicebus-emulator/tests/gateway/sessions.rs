@@ -1,10 +1,8 @@
 //! Sessions: accepted by name or as the next, locked, renewed, lost.
 
-mod common;
-
 use std::time::Duration;
 
-use common::*;
+use crate::common::*;
 use servicebus_amqp::engine::LinkOptions;
 use servicebus_amqp::types::{Attach, DeliveryState, Described, Descriptor, Map, Symbol, Value};
 use servicebus_emulator::broker::QueueOptions;

@@ -1,8 +1,6 @@
 //! Receiving with locks: deliver, settle, expire.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use servicebus_amqp::engine::OutgoingDelivery;
 use servicebus_amqp::types::{AmqpError, DeliveryState, Map, Modified, Outcome, Symbol, Value};
 use servicebus_emulator::Emulator;

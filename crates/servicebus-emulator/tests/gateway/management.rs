@@ -1,9 +1,7 @@
 //! `$management`: every operation, its types on the wire, its failures.
 
-mod common;
-
+use crate::common::*;
 use bytes::Bytes;
-use common::*;
 use servicebus_amqp::engine::{LinkOptions, OutgoingDelivery};
 use servicebus_amqp::types::{
     Array, Body, DeliveryState, Described, Descriptor, LazyMap, Map, Message, MessageId, Modified,

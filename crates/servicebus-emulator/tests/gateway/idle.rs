@@ -1,8 +1,6 @@
 //! Links and connections that do nothing.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use servicebus_amqp::engine::ConnectionError;
 use servicebus_emulator::broker::QueueOptions;
 use servicebus_emulator::{Clock, Emulator, IdleTimes};
