@@ -32,6 +32,10 @@ const MAX_RETIRED: usize = 8;
 /// What is read at once of large frames, beyond the one that has begun.
 const LARGE_READ: usize = 256 * 1024;
 
+/// How long there has to be no traffic before buffers are given back; a driver that is woken for nothing in between keeps
+/// them.
+const IDLE_TIME: Duration = Duration::from_secs(1);
+
 /// How long the last output of a closed connection may take.
 const FLUSH_TIME: Duration = Duration::from_secs(1);
 
@@ -49,6 +53,7 @@ pub(super) struct Driver<A, S> {
     output: Transmit,
     needs_flush: bool,
     timer: Option<Pin<Box<Sleep>>>,
+    last_traffic: Instant,
     reading: Reading,
     phase: Phase,
 }
@@ -86,6 +91,7 @@ impl<A: Application, S: ByteStream> Driver<A, S> {
             output: Transmit::default(),
             needs_flush: false,
             timer: None,
+            last_traffic: now(),
             reading: Reading::Open,
             phase: Phase::Open,
         }
@@ -228,7 +234,6 @@ impl<A: Application, S: ByteStream> Future for Driver<A, S> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         this.shared.wake().register(cx.waker());
-        let mut active = false;
         for _ in 0..MAX_ROUNDS {
             let now = now();
             let read = this.poll_read(cx);
@@ -248,13 +253,13 @@ impl<A: Application, S: ByteStream> Future for Driver<A, S> {
             if matches!((read, written), (Progress::Pending, Progress::Pending))
                 && !this.poll_timer(cx, now)
             {
-                if !active {
+                if now.saturating_duration_since(this.last_traffic) >= IDLE_TIME {
                     this.shared.lock().connection.release_memory();
                     this.release_memory();
                 }
                 return Poll::Pending;
             }
-            active = true;
+            this.last_traffic = now;
         }
         cx.waker().wake_by_ref();
         Poll::Pending
@@ -296,7 +301,7 @@ impl<A, S> Driver<A, S> {
         self.retired.push_back(full);
     }
 
-    /// Gives buffers back when a whole wake-up passed without traffic.
+    /// Gives the buffers of an idle connection back.
     fn release_memory(&mut self) {
         if self.input.is_empty() {
             self.input = BytesMut::new();
