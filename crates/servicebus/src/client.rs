@@ -307,11 +307,12 @@ impl Client {
     }
 
     /// Closes the client with all of its senders and receivers, clones included. What is asked of them from now on fails
-    /// with [`ErrorKind::Closed`]. Closing again does nothing.
+    /// with [`ErrorKind::Closed`]. Sends and settlements that are under way are waited for, for up to five seconds; messages
+    /// that wait here are given back. Closing again does nothing.
     ///
     /// # Cancel safety
     ///
-    /// The client is closed when the future is dropped; closing again waits for nothing.
+    /// The client is closed when the future is dropped; close again to wait and to give messages back.
     pub async fn close(&self) {
         self.inner.close().await;
     }

@@ -59,7 +59,8 @@ impl MessageBatch {
         }
     }
 
-    /// Adds a message if it fits; `false` leaves the batch as it was.
+    /// Adds a message if it fits; `false` leaves the batch as it was. One without an id is given one, so that a batch that is
+    /// sent again is recognised where the entity detects duplicates.
     ///
     /// # Errors
     ///

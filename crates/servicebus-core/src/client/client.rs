@@ -232,7 +232,8 @@ impl Client {
         self.shared.closing.is_closed()
     }
 
-    /// Closes the client with all of its senders and receivers.
+    /// Closes the client with all of its senders and receivers: waits for answers that are under way, for up to five
+    /// seconds, gives back messages that wait here, and closes the connections.
     ///
     /// # Cancel safety
     ///

@@ -102,7 +102,7 @@ impl Intake {
     }
 
     fn with_link(node: Arc<Node>, settings: Settings, link: Cell<ReceivingLink>) -> Arc<Self> {
-        Arc::new(Self {
+        let this = Arc::new(Self {
             node,
             settings,
             link,
@@ -113,7 +113,9 @@ impl Intake {
             sweeping: AtomicBool::new(false),
             closing: Closing::default(),
             cursor: AtomicI64::new(0),
-        })
+        });
+        this.node.shared.add_intake(&this);
+        this
     }
 
     pub(crate) fn node(&self) -> &Arc<Node> {

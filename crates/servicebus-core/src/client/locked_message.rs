@@ -12,7 +12,6 @@ use tracing::Instrument as _;
 
 use super::clock::{now, sleep_until};
 use super::failure::{Failure, timeout, uncertain};
-use super::fault::closed;
 use super::link::ReceivingLink;
 use super::node::Node;
 use super::renewer::Hold;
@@ -368,6 +367,7 @@ impl MessageLock {
         outcome: DeliveryState,
     ) -> Result<Option<DeliveryState>, OnLink> {
         let unable = |error: Error, stated| OnLink::Unable { error, stated };
+        let _flight = self.node.shared.in_flight.enter();
         let answer = link
             .link
             .settle_confirmed(delivery, outcome)
@@ -383,7 +383,6 @@ impl MessageLock {
                 let Failure { error, fate } = error.into();
                 unable(error, fate == super::failure::Fate::Unknown)
             }),
-            () = self.node.shared.closing.closed() => Err(OnLink::Refused(uncertain(closed()))),
             () = sleep_until(deadline) => Err(unable(timeout(), true)),
         }
     }

@@ -405,6 +405,7 @@ impl Inner {
             let attempt = async {
                 let deadline = operation.begin().await?;
                 let link = self.link(deadline).await?;
+                let _flight = self.node.shared.in_flight.enter();
                 let mut delivery = OutgoingDelivery::new(payload.clone());
                 delivery.message_format = message_format;
                 send_on(&link.link, delivery, deadline).await

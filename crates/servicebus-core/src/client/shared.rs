@@ -1,6 +1,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use bytestring::ByteString;
 use servicebus_amqp::engine::{Config, Credentials, Sasl};
@@ -12,6 +13,8 @@ use super::cell::Cell;
 use super::closing::Closing;
 use super::connect::Connect;
 use super::credential::ProvideToken;
+use super::in_flight::InFlight;
+use super::intake::Intake;
 use super::live::Live;
 use super::node::{Node, Problem};
 use super::renewer::Renewer;
@@ -21,6 +24,9 @@ use crate::entity::Address;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::ClientOptions;
 
+/// How long closing waits for answers that are under way.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// What all senders and receivers of a client share.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -28,6 +34,10 @@ pub(crate) struct Shared {
     pub(crate) options: ClientOptions,
     pub(crate) credential: Arc<dyn ProvideToken>,
     pub(crate) closing: Closing,
+    /// Sends and settlements that wait for their answers.
+    pub(crate) in_flight: InFlight,
+    /// What has to be given back when the client is closed.
+    intakes: Mutex<Vec<Weak<Intake>>>,
     /// Limits the client to one entity.
     connection_string: Option<ConnectionString>,
     connector: Arc<dyn Connect>,
@@ -59,6 +69,8 @@ impl Shared {
             options,
             credential,
             closing: Closing::default(),
+            in_flight: InFlight::default(),
+            intakes: Mutex::default(),
             connection_string,
             connector,
             container_id,
@@ -207,10 +219,25 @@ impl Shared {
         });
     }
 
-    /// Closes the connections, and with them all that is in them.
+    /// An intake whose messages are to be given back when the client is closed.
+    pub(crate) fn add_intake(&self, intake: &Arc<Intake>) {
+        let mut intakes = self.intakes.lock().unwrap_or_else(PoisonError::into_inner);
+        if intakes.len() == intakes.capacity() {
+            intakes.retain(|intake| intake.strong_count() > 0);
+        }
+        intakes.push(Arc::downgrade(intake));
+    }
+
+    /// Waits a little for what is under way, gives back what waits here, and closes the connections.
     pub(crate) async fn close(&self) {
         self.closing.close();
         self.state.send_replace(ClientState::Closed);
+        let _ = tokio::time::timeout(DRAIN_TIMEOUT, self.in_flight.over()).await;
+        let intakes: Vec<_> = {
+            let intakes = self.intakes.lock().unwrap_or_else(PoisonError::into_inner);
+            intakes.iter().filter_map(Weak::upgrade).collect()
+        };
+        futures_util::future::join_all(intakes.iter().map(|intake| intake.close())).await;
         let open = self.slots.iter().filter_map(Cell::take);
         let closes = open.map(|live| async move { live.connection.close().await });
         futures_util::future::join_all(closes).await;

@@ -155,3 +155,27 @@ async fn b89_a_close_that_was_dropped_can_be_repeated() {
     .await
     .unwrap();
 }
+
+/// What is under way when the client is closed comes to its end, and what waits here is given back.
+#[tokio::test]
+async fn close_waits_for_what_is_under_way() {
+    let world = World::new().await;
+    let queue = world.queue("q");
+    world.send("q", &["1", "2", "3"]).await;
+    let options = servicebus::ReceiverOptions::new().prefetch(5);
+    let receiver = world.client.receiver_with("q", options);
+    let message = soon(receiver.receive()).await.unwrap();
+    let sender = world.client.sender("q");
+    soon(sender.send("4")).await.unwrap();
+    let mut send = Box::pin(sender.send("5"));
+    let mut complete = Box::pin(message.complete());
+    assert!(futures_util::poll!(&mut send).is_pending());
+    assert!(futures_util::poll!(&mut complete).is_pending());
+    let (sent, completed, ()) =
+        soon(async { tokio::join!(send, complete, world.client.close()) }).await;
+    sent.unwrap();
+    completed.unwrap();
+    let messages = queue.snapshot().unwrap().messages;
+    assert_eq!(messages.len(), 4);
+    assert!(messages.iter().all(|message| message.lock.is_none()));
+}

@@ -117,13 +117,13 @@ async fn b83_no_renewal_after_the_message_is_settled() {
     world.queue_with_locks("q", secs(10));
     world.send("q", &["m"]).await;
     let message = world.client.receiver("q").receive().await.unwrap();
-    let before = world.count_transfers();
+    let before = world.count_frames("Transfer");
     world.pass(secs(8)).await;
     message.complete().await.unwrap();
-    let after = world.count_transfers();
+    let after = world.count_frames("Transfer");
     assert!(after > before, "the lock was renewed");
     world.pass(secs(30)).await;
-    assert_eq!(world.count_transfers(), after);
+    assert_eq!(world.count_frames("Transfer"), after);
 }
 
 /// A message that is dropped comes again when its lock runs out, to anybody.
@@ -152,9 +152,9 @@ async fn b84_many_locks_are_renewed_together() {
     while messages.len() < 2000 {
         messages.extend(soon(receiver.receive_batch(2000, secs(1))).await.unwrap());
     }
-    let before = world.count_transfers();
+    let before = world.count_frames("Transfer");
     world.pass(secs(120)).await;
-    let requests = world.count_transfers() - before;
+    let requests = world.count_frames("Transfer") - before;
     assert!(
         requests < 1000,
         "{requests} requests to renew 2000 locks six times each"

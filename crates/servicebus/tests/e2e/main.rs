@@ -1,6 +1,7 @@
 //! The client end to end, against an emulator in memory whose clock the tests hold.
 
 mod closing;
+mod growth;
 mod locks;
 mod receiving;
 mod recovery;

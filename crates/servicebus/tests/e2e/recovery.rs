@@ -1,6 +1,11 @@
 //! What is lost comes again: links, connections, tokens; and what is only lost for good says so.
 
-use servicebus::{ClientState, ErrorKind, ReceiverOptions};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use servicebus::{
+    Client, ClientState, Connect, Connecting, ErrorKind, ReceiverOptions, RetryOptions,
+};
 use servicebus_emulator::{Failure, Fault, Operated};
 
 use crate::support::*;
@@ -187,7 +192,7 @@ async fn b103_an_unauthorised_link_is_tried_once_more_with_a_new_token() {
 /// B46: an entity that keeps throwing its links out does not make the client spin.
 #[tokio::test(start_paused = true)]
 async fn b46_links_that_end_at_once_are_made_again_with_pauses() {
-    let retry = servicebus::RetryOptions::default();
+    let retry = RetryOptions::default();
     let world = World::with(impatient().retry(retry)).await;
     let queue = world.queue("q");
     let receiver = world.client.receiver("q");
@@ -264,5 +269,133 @@ async fn b70_management_failures() {
             expected,
             "{error:?} {times}"
         );
+    }
+}
+
+/// A host that cannot be reached.
+#[derive(Debug)]
+struct Away {
+    inner: InMemory,
+    away: std::sync::atomic::AtomicBool,
+    tried: std::sync::atomic::AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Road(Arc<Away>);
+
+impl Connect for Road {
+    fn connect(&self, config: servicebus_amqp::engine::Config) -> Connecting<'_> {
+        self.0.tried.fetch_add(1, Ordering::Relaxed);
+        if self.0.away.load(Ordering::Relaxed) {
+            let error = std::io::Error::new(std::io::ErrorKind::HostUnreachable, "no such road");
+            return Box::pin(std::future::ready(Err(error.into())));
+        }
+        self.0.inner.connect(config)
+    }
+}
+
+async fn world_away() -> (World, Arc<Away>) {
+    let world = World::new().await;
+    world.queue("q");
+    let away = Arc::new(Away {
+        inner: InMemory(Arc::clone(&world.emulator)),
+        away: true.into(),
+        tried: 0.into(),
+    });
+    let connector: Arc<dyn Connect> = Arc::new(Road(Arc::clone(&away)));
+    let options = impatient()
+        .retry(RetryOptions::default())
+        .connector(connector);
+    let text = world.emulator.connection_string();
+    let client = Client::from_connection_string_with(&text, options).unwrap();
+    let emulator = Arc::clone(&world.emulator);
+    (World { emulator, client }, away)
+}
+
+/// An operation fails after its attempts, with the cause; the next one tries again.
+#[tokio::test(start_paused = true)]
+async fn b28_a_host_that_cannot_be_reached_fails_in_bounded_time() {
+    let (world, away) = world_away().await;
+    let sender = world.client.sender("q");
+    let began = tokio::time::Instant::now();
+    let error = sender.send("m").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Communication);
+    assert!(error.to_string().contains("no such road"), "{error}");
+    assert!(error.is_transient());
+    assert_eq!(away.tried.load(Ordering::Relaxed), 4);
+    assert!(began.elapsed() < secs(15));
+    assert!(matches!(
+        *world.client.state().borrow(),
+        ClientState::Recovering { .. }
+    ));
+    away.away.store(false, Ordering::Relaxed);
+    soon(sender.send("m")).await.unwrap();
+    assert_eq!(*world.client.state().borrow(), ClientState::Connected);
+}
+
+/// B90: whatever happens to links and connections, each message reaches a consumer that goes on.
+#[tokio::test]
+async fn b90_chaos() {
+    let retry = impatient().retry.max_retries(50).try_timeout(millis(500));
+    let world = World::with(impatient().retry(retry)).await;
+    let queue = world.queue("q");
+    let consumer = tokio::spawn({
+        let receiver = world
+            .client
+            .receiver_with("q", ReceiverOptions::new().prefetch(5));
+        async move {
+            let mut seen = std::collections::HashSet::new();
+            while seen.len() < 400 {
+                let message = match receiver.receive().await {
+                    Ok(message) => message,
+                    Err(error) => panic!("the consumer was told: {error}"),
+                };
+                seen.insert(message.text().unwrap().to_string());
+                // A lost lock brings the message again.
+                let _ = message.complete().await;
+            }
+        }
+    });
+    let sender = world.client.sender("q");
+    for n in 0..400u32 {
+        let fault = match n % 40 {
+            7 => Some(Fault::Drop { connection: None }),
+            13 => Some(Fault::Detach {
+                entity: "q".into(),
+                error: Failure::DetachForced,
+            }),
+            19 => Some(fail(Operated::Attach, Failure::ServerBusy, 2)),
+            23 => Some(fail(Operated::Settle, Failure::InternalError, 3)),
+            29 => Some(Fault::Close {
+                connection: None,
+                condition: "amqp:connection:forced".into(),
+                description: String::new(),
+            }),
+            31 => Some(fail(Operated::Send, Failure::Timeout, 2)),
+            37 => Some(fail(Operated::Attach, Failure::Unauthorized, 1)),
+            _ => None,
+        };
+        if let Some(fault) = fault {
+            world.order(fault);
+        }
+        // Sent twice where the answer was lost: the consumer counts names.
+        tokio::time::timeout(secs(30), sender.send(n.to_string()))
+            .await
+            .unwrap()
+            .unwrap();
+    }
+    tokio::time::timeout(secs(60), consumer)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(queue.counts().unwrap().dead_letter, 0);
+}
+
+fn fail(operation: Operated, error: Failure, times: u32) -> Fault {
+    Fault::Fail {
+        entity: "q".into(),
+        operation,
+        error,
+        times,
     }
 }

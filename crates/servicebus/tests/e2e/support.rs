@@ -93,11 +93,11 @@ impl World {
         });
     }
 
-    /// How many transfers came from clients.
-    pub(crate) fn count_transfers(&self) -> usize {
+    /// How many frames of a kind came from clients.
+    pub(crate) fn count_frames(&self, kind: &str) -> usize {
         let frames = self.emulator.frames();
-        let transfer = |line: &&str| line.contains("<-") && line.contains("Transfer");
-        frames.lines().filter(transfer).count()
+        let of_kind = |line: &&str| line.contains("<-") && line.contains(kind);
+        frames.lines().filter(of_kind).count()
     }
 
     pub(crate) async fn no_connections(&self) {

@@ -1,6 +1,10 @@
 //! Authorising: connection strings, keys that change, tokens that end, and secrets that are not told.
 
-use servicebus::{Client, ClientOptions, Connect, ErrorKind, NamedKeyCredential};
+use std::sync::atomic::Ordering;
+
+use servicebus::{
+    Client, ClientOptions, Connect, Error, ErrorKind, NamedKeyCredential, ProvideToken, Providing,
+};
 use servicebus_emulator::{Clock, Emulator, Rights};
 
 use crate::support::*;
@@ -105,4 +109,121 @@ fn nothing_is_done_before_it_is_needed() {
     let _sender = client.sender("q");
     let _receiver = client.receiver("q");
     assert_eq!(client.namespace(), "ns.servicebus.windows.net");
+}
+
+/// A credential that works, then does not for a while, then does again.
+#[derive(Debug)]
+struct Moody {
+    key: NamedKeyCredential,
+    fails: std::sync::atomic::AtomicBool,
+    asked: std::sync::atomic::AtomicUsize,
+}
+
+#[derive(Clone, Debug)]
+struct Shared(std::sync::Arc<Moody>);
+
+impl ProvideToken for Shared {
+    fn token<'a>(&'a self, audience: &'a str) -> Providing<'a> {
+        self.0.asked.fetch_add(1, Ordering::Relaxed);
+        if self.0.fails.load(Ordering::Relaxed) {
+            let error = Error::new(ErrorKind::Unauthorized, "the identity service is away");
+            return Box::pin(std::future::ready(Err(error)));
+        }
+        self.0.key.token(audience)
+    }
+}
+
+/// One failed renewal is not the end of renewing: when the credential works again, so does the receiver.
+#[tokio::test(start_paused = true)]
+async fn b48_renewal_goes_on_after_failures() {
+    let emulator = emulator_with_key("root", "key").await;
+    create_queue(&emulator);
+    let credential = Shared(std::sync::Arc::new(Moody {
+        key: NamedKeyCredential::new("root", "key"),
+        fails: false.into(),
+        asked: 0.into(),
+    }));
+    let client =
+        Client::with_credential("localhost", credential.clone(), options(&emulator)).unwrap();
+    let world = World { emulator, client };
+    let sender = world.client.sender("q");
+    let receiver = world.client.receiver("q");
+    sender.send("1").await.unwrap();
+    soon(receiver.receive())
+        .await
+        .unwrap()
+        .complete()
+        .await
+        .unwrap();
+    let waiting = tokio::spawn(async move { receiver.receive().await.unwrap() });
+
+    // The renewal is due after less than 20 minutes, and fails until after 25; the token ends after 30.
+    credential.0.fails.store(true, Ordering::Relaxed);
+    let before = credential.0.asked.load(Ordering::Relaxed);
+    world.pass(secs(25 * 60)).await;
+    let tried = credential.0.asked.load(Ordering::Relaxed) - before;
+    assert!((6..40).contains(&tried), "{tried} attempts in five minutes");
+    credential.0.fails.store(false, Ordering::Relaxed);
+    world.pass(secs(20 * 60)).await;
+    sender.send("2").await.unwrap();
+    let message = soon(waiting).await.unwrap();
+    assert_eq!(message.text().as_deref(), Some("2"));
+    assert_eq!(world.emulator.connections().len(), 1);
+}
+
+/// What is traced while a client connects, works, fails and prints itself has no secret in it.
+#[tokio::test]
+async fn b54_secrets_are_not_told() {
+    let log = Log::default();
+    let _guard = tracing::subscriber::set_default(log.clone());
+    let emulator = emulator_with_key("root", "S3CRETKEY").await;
+    create_queue(&emulator);
+    let credential = NamedKeyCredential::new("root", "S3CRETKEY");
+    let client = Client::with_credential("localhost", credential, options(&emulator)).unwrap();
+    let sender = client.sender("q");
+    soon(sender.send("S3CRETBODY")).await.unwrap();
+    let receiver = client.receiver("q");
+    let message = soon(receiver.receive()).await.unwrap();
+    let printed = format!("{client:?} {sender:?} {receiver:?} {message:?}");
+    soon(message.complete()).await.unwrap();
+    let world = World { emulator, client };
+    world.order(servicebus_emulator::Fault::Drop { connection: None });
+    soon(sender.send("S3CRETBODY")).await.unwrap();
+    let lines = log.0.lock().unwrap().join("\n");
+    assert!(lines.contains("authorised"), "the log is on: {lines}");
+    for text in [&printed, &lines] {
+        assert!(!text.contains("S3CRET"), "{text}");
+        assert!(!text.contains("sig="), "{text}");
+        assert!(!text.contains("SharedAccessSignature"), "{text}");
+    }
+}
+
+/// Keeps what this thread traces, at every level.
+#[derive(Clone, Default)]
+struct Log(std::sync::Arc<std::sync::Mutex<Vec<String>>>);
+
+impl tracing::Subscriber for Log {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, span: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        let line = format!("{} {:?}", span.metadata().name(), span.values());
+        self.0.lock().unwrap().push(line);
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, values: &tracing::span::Record<'_>) {
+        self.0.lock().unwrap().push(format!("{values:?}"));
+    }
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        self.0.lock().unwrap().push(format!("{event:?}"));
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
 }
