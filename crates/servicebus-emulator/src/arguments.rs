@@ -33,6 +33,10 @@ pub(crate) struct Arguments {
     /// Where to write the certificate authority that clients have to trust, as PEM.
     #[arg(long, value_name = "FILE", requires = "tls")]
     pub(crate) ca_file: Option<PathBuf>,
+    /// A shared access key with all rights. With any key, tokens are checked: those of shared access keys by their
+    /// signature, JSON web tokens not.
+    #[arg(long, value_name = "NAME=KEY", value_parser = named_key)]
+    pub(crate) key: Vec<(String, String)>,
     /// The limits that hold.
     #[arg(long, value_enum, default_value_t = ProfileName::Unlimited)]
     pub(crate) profile: ProfileName,
@@ -54,6 +58,14 @@ pub(crate) enum ProfileName {
     Standard,
     Premium,
     OfficialEmulator,
+}
+
+/// A key behind its name; the key may have signs of equality, as base64 does.
+fn named_key(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, key)) if !name.is_empty() && !key.is_empty() => Ok((name.into(), key.into())),
+        _ => Err("a name and a key, as in RootManageSharedAccessKey=c2VjcmV0".into()),
+    }
 }
 
 impl Arguments {

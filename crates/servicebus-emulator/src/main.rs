@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use clap::Parser as _;
 use servicebus_emulator::config::Config;
-use servicebus_emulator::{Clock, Emulator};
+use servicebus_emulator::{Clock, Emulator, Rights, Verdict};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -43,6 +43,13 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         let config =
             Config::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?;
         builder = builder.config(config);
+    }
+    for (name, key) in &arguments.key {
+        builder = builder.key(name, key, Rights::Manage);
+    }
+    if !arguments.key.is_empty() {
+        // Nobody here could check them.
+        builder = builder.token_hook(|_| Verdict::Accept);
     }
     if arguments.tls {
         builder = builder.tls_for(arguments.tls_names.iter().map(String::as_str));

@@ -10,7 +10,7 @@ use servicebus_amqp::types::{ByteString, Timestamp};
 use slab::Slab;
 
 use super::{
-    Broker, ConsumerId, Effect, EntityId, Error, ErrorKind, EventKind, SessionGrant,
+    Broker, ConsumerId, Effect, EntityId, Error, ErrorKind, EventKind, ReceiveMode, SessionGrant,
     command::{
         ExpireSession, ListSessions, Operation, ReadSessionState, RenewSessionLock,
         WriteSessionState,
@@ -204,10 +204,14 @@ impl Broker {
         session.locked_until = until;
         let session_id = ByteString::from(&*session.id);
         entity.log.refresh_session(slot);
+        let mut timed = true;
         if let Some(consumer) = self.consumers.get_mut(consumer) {
             consumer.session = slot;
+            timed = is_timed(consumer.mode);
         }
-        self.timers.set(until, Timer::Session(id, slot));
+        if timed {
+            self.timers.set(until, Timer::Session(id, slot));
+        }
         self.record(id, || EventKind::SessionAccepted {
             session: session_id.clone(),
         });
@@ -360,9 +364,12 @@ impl Broker {
         let duration = self.entity(id)?.policy.lock_duration;
         let (slot, session) = self.held_session(id, &command.session)?;
         let old = std::mem::replace(&mut session.locked_until, after(now, duration));
-        let until = session.locked_until;
-        self.timers.cancel(old, Timer::Session(id, slot));
-        self.timers.set(until, Timer::Session(id, slot));
+        let (until, holder) = (session.locked_until, session.holder);
+        let mode = holder.and_then(|holder| Some(self.consumers.get(holder)?.mode));
+        if mode.is_none_or(is_timed) {
+            self.timers.cancel(old, Timer::Session(id, slot));
+            self.timers.set(until, Timer::Session(id, slot));
+        }
         Ok(until)
     }
 
@@ -423,4 +430,10 @@ impl Broker {
         self.on_session_timeout(command.entity, slot);
         Ok(())
     }
+}
+
+/// Whether a session is taken from its holder when the lock runs out. One that deletes what it receives keeps the session
+/// while its link lasts: the official SDK for Python reads for as long as the lock and expects the link to be there still.
+fn is_timed(mode: ReceiveMode) -> bool {
+    mode == ReceiveMode::PeekLock
 }

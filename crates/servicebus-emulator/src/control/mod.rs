@@ -9,6 +9,7 @@
 //! | `GET /$emulator/snapshot?path=orders` | everything in one |
 //! | `POST /$emulator/purge?path=orders` | removes all messages of one |
 //! | `POST /$emulator/faults` | orders a fault |
+//! | `POST /$emulator/keys` | adds a shared access key |
 //! | `GET /$emulator/clock`, `POST /$emulator/clock/advance` | reads and moves the clock |
 //! | `POST /$emulator/reset` | deletes all entities |
 //! | `GET /$emulator/frames` | the frame log as text |
@@ -27,7 +28,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use servicebus_emulator::{Emulator, Fault, Namespace};
+use servicebus_emulator::{Emulator, Fault, Namespace, Rights};
 
 use self::failure::{Body, Failure};
 use crate::health;
@@ -49,6 +50,7 @@ pub(crate) fn router(emulator: Arc<Emulator>) -> Router {
         .route("/$emulator/snapshot", get(entities::snapshot))
         .route("/$emulator/purge", post(entities::purge))
         .route("/$emulator/faults", post(order_fault))
+        .route("/$emulator/keys", post(add_key))
         .route("/$emulator/clock", get(read_clock))
         .route("/$emulator/clock/advance", post(advance_clock))
         .route("/$emulator/reset", post(reset))
@@ -94,6 +96,39 @@ async fn order_fault(
 ) -> Result<StatusCode, Failure> {
     namespace(&emulator, scope.namespace.as_deref()).order(fault)?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// A shared access key.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewKey {
+    name: String,
+    key: String,
+    rights: KeyRights,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum KeyRights {
+    Manage,
+    Send,
+    Listen,
+    SendListen,
+}
+
+async fn add_key(
+    State(emulator): Shared,
+    Query(scope): Query<Scope>,
+    Body(new): Body<NewKey>,
+) -> StatusCode {
+    let rights = match new.rights {
+        KeyRights::Manage => Rights::Manage,
+        KeyRights::Send => Rights::Send,
+        KeyRights::Listen => Rights::Listen,
+        KeyRights::SendListen => Rights::SendListen,
+    };
+    namespace(&emulator, scope.namespace.as_deref()).add_key(&new.name, &new.key, rights);
+    StatusCode::NO_CONTENT
 }
 
 /// The emulator's time.

@@ -73,6 +73,18 @@ impl Namespace {
         )
     }
 
+    /// Adds a shared access key, or replaces the one of this name.
+    pub fn add_key(&self, name: &str, key: &str, rights: Rights) {
+        let key = Key {
+            namespace: Arc::clone(&self.name),
+            secret: key.into(),
+            rights,
+        };
+        self.inner
+            .hub
+            .change_access(|access| access.add_key(name, key));
+    }
+
     /// Creates a queue.
     ///
     /// # Errors

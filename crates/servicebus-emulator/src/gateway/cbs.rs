@@ -3,7 +3,7 @@ use servicebus_amqp::types::{Symbol, Value, condition};
 use super::client::Client;
 use super::names::rpc;
 use super::node::{Reply, Request};
-use crate::access::TokenError;
+use crate::access::{TokenError, audience_path};
 
 impl Client {
     /// `put-token`: notes what the client may do, until when.
@@ -39,6 +39,16 @@ impl Client {
                 return refusal(401, condition::UNAUTHORIZED_ACCESS, error.to_string());
             }
         };
+        // What the service says where a token names an entity that is not there; SDKs tell it from a refused token.
+        let path = audience_path(audience);
+        if !path.is_empty() {
+            let found = self
+                .hub
+                .read(|core| core.broker.resolve(&claim.namespace, &path));
+            if let Err(error) = found {
+                return refusal(error.status(), error.condition(), error.text().into());
+            }
+        }
         let of_another = self
             .claims
             .namespace()

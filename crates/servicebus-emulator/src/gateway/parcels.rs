@@ -76,7 +76,7 @@ impl Client {
             consumer.taken += 1;
         }
         self.touch(key);
-        let mut outgoing = OutgoingDelivery::new(delivery.message.to_bytes());
+        let mut outgoing = OutgoingDelivery::new(delivery.message.to_delivery(delivery.token));
         let context = match delivery.token {
             Some(token) => {
                 outgoing.tag = Some(Bytes::copy_from_slice(&token.to_tag()));

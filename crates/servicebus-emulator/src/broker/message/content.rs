@@ -23,6 +23,10 @@ pub(in crate::broker) struct Content {
     pub(super) annotations: Box<[u8]>,
     /// How many keys and values that is.
     pub(super) annotation_elements: u32,
+    /// Encoded pairs of the delivery annotations. AMQP means them for one hop; the service passes them on.
+    pub(super) delivery_annotations: Box<[u8]>,
+    /// How many keys and values that is.
+    pub(super) delivery_annotation_elements: u32,
     pub(super) durable: Option<bool>,
     pub(super) priority: Option<u8>,
     /// The sender's time to live in milliseconds.
@@ -123,6 +127,8 @@ impl Content {
             bare: Bytes::new(),
             annotations: Box::default(),
             annotation_elements: 0,
+            delivery_annotations: Box::default(),
+            delivery_annotation_elements: 0,
             durable: None,
             priority: None,
             ttl: None,
@@ -156,7 +162,9 @@ impl Content {
             seen |= bit;
             match section.code {
                 code::HEADER => content.read_header(payload, &section)?,
-                code::DELIVERY_ANNOTATIONS => {}
+                code::DELIVERY_ANNOTATIONS => {
+                    content.read_delivery_annotations(payload, &section)?;
+                }
                 code::MESSAGE_ANNOTATIONS => content.read_annotations(payload, &section)?,
                 _ if run.end == section.whole.start => run.end = section.whole.end,
                 _ => {
@@ -190,8 +198,29 @@ impl Content {
     }
 
     fn read_annotations(&mut self, payload: &[u8], section: &Section) -> Result<(), Malformed> {
+        let (kept, elements) = self.read_pairs(payload, section)?;
+        (self.annotations, self.annotation_elements) = (kept, elements);
+        Ok(())
+    }
+
+    fn read_delivery_annotations(
+        &mut self,
+        payload: &[u8],
+        section: &Section,
+    ) -> Result<(), Malformed> {
+        let (kept, elements) = self.read_pairs(payload, section)?;
+        (self.delivery_annotations, self.delivery_annotation_elements) = (kept, elements);
+        Ok(())
+    }
+
+    /// The encoded pairs of annotations that are the sender's own, and how many keys and values that is.
+    fn read_pairs(
+        &mut self,
+        payload: &[u8],
+        section: &Section,
+    ) -> Result<(Box<[u8]>, u32), Malformed> {
         let (mut at, count) = sections::elements(payload, &section.value)?;
-        let mut kept = Vec::new();
+        let (mut kept, mut elements) = (Vec::new(), 0);
         for _ in 0..count / 2 {
             let start = at;
             let key_end = sections::end_of_value(payload, at)?;
@@ -206,10 +235,9 @@ impl Content {
                 continue;
             }
             kept.extend_from_slice(payload.get(start..at).unwrap_or_default());
-            self.annotation_elements += 2;
+            elements += 2;
         }
-        self.annotations = kept.into();
-        Ok(())
+        Ok((kept.into(), elements))
     }
 
     /// Finds the message id and the session id in the bare message.
@@ -242,7 +270,7 @@ impl Content {
 
     /// How many bytes the message counts for.
     pub(in crate::broker) fn size(&self) -> u64 {
-        (self.bare.len() + self.annotations.len()) as u64
+        (self.bare.len() + self.annotations.len() + self.delivery_annotations.len()) as u64
     }
 
     /// The session id, if there is one.

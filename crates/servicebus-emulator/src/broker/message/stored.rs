@@ -7,7 +7,10 @@ use super::{
     content::Content,
     sections::{self, code},
 };
-use crate::{broker::Error, names::annotation};
+use crate::{
+    broker::{Error, LockToken},
+    names::annotation,
+};
 
 /// Where a message stands in its entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -103,9 +106,23 @@ impl StoredMessage {
         out.freeze()
     }
 
+    /// The message as it is delivered on a link: with its delivery annotations, and the lock among them.
+    pub fn to_delivery(&self, token: Option<LockToken>) -> Bytes {
+        let annotations = self.content.delivery_annotations.len() + 64;
+        let mut out = BytesMut::with_capacity(self.encoded_len() + annotations);
+        self.encode_header(&mut out);
+        self.encode_delivery_annotations(token, &mut out);
+        self.encode_rest(&mut out);
+        out.freeze()
+    }
+
     /// Appends what [`to_bytes`](Self::to_bytes) answers.
     pub fn encode(&self, out: &mut BytesMut) {
         self.encode_header(out);
+        self.encode_rest(out);
+    }
+
+    fn encode_rest(&self, out: &mut BytesMut) {
         self.encode_annotations(out);
         match self.expires_at {
             Some(expires_at) if self.encode_with_expiry(expires_at, out).is_ok() => {}
@@ -158,10 +175,22 @@ impl StoredMessage {
         }
     }
 
+    /// The service has this section in each delivery, if with nothing in it.
+    fn encode_delivery_annotations(&self, token: Option<LockToken>, out: &mut BytesMut) {
+        let start = begin_map(code::DELIVERY_ANNOTATIONS, out);
+        out.put_slice(&self.content.delivery_annotations);
+        let mut elements = self.content.delivery_annotation_elements;
+        if let Some(LockToken(token)) = token {
+            put_key(out, annotation::LOCK_TOKEN);
+            out.put_u8(0x98);
+            out.put_slice(token.as_bytes());
+            elements += 2;
+        }
+        end_map(start, elements, out);
+    }
+
     fn encode_annotations(&self, out: &mut BytesMut) {
-        out.put_slice(&[0x00, 0x53, code::MESSAGE_ANNOTATIONS, 0xd1]);
-        let start = out.len();
-        out.put_u64(0);
+        let start = begin_map(code::MESSAGE_ANNOTATIONS, out);
         out.put_slice(&self.content.annotations);
         let mut elements = self.content.annotation_elements;
         let mut pair = |key: &str, constructor: u8, value: i64| {
@@ -198,13 +227,7 @@ impl StoredMessage {
         out.put_slice(&[0x54, self.state as u8]);
         elements += 2;
 
-        let size = u32::try_from(out.len() - start - 4).unwrap_or(u32::MAX);
-        if let Some(place) = out.get_mut(start..start + 4) {
-            place.copy_from_slice(&size.to_be_bytes());
-        }
-        if let Some(place) = out.get_mut(start + 4..start + 8) {
-            place.copy_from_slice(&elements.to_be_bytes());
-        }
+        end_map(start, elements, out);
     }
 
     /// Appends the bare message with its absolute-expiry-time as the broker reckons it; what a sender says there does
@@ -245,6 +268,25 @@ impl StoredMessage {
         out.put_slice(&fields);
         out.put_slice(bare.get(whole.end..).unwrap_or_default());
         Ok(())
+    }
+}
+
+/// Begins a section that is a map; answers where its size goes.
+fn begin_map(code: u8, out: &mut BytesMut) -> usize {
+    out.put_slice(&[0x00, 0x53, code, 0xd1]);
+    let start = out.len();
+    out.put_u64(0);
+    start
+}
+
+/// Fills in the size and the number of keys and values.
+fn end_map(start: usize, elements: u32, out: &mut BytesMut) {
+    let size = u32::try_from(out.len() - start - 4).unwrap_or(u32::MAX);
+    if let Some(place) = out.get_mut(start..start + 4) {
+        place.copy_from_slice(&size.to_be_bytes());
+    }
+    if let Some(place) = out.get_mut(start + 4..start + 8) {
+        place.copy_from_slice(&elements.to_be_bytes());
     }
 }
 

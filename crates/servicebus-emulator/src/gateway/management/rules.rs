@@ -71,8 +71,8 @@ fn decode_correlation(filter: &Arguments<'_>) -> Result<CorrelationFilter, Error
 /// A rule as replies describe it.
 pub(super) fn encode(rule: &Rule) -> Value {
     let filter = match &rule.filter {
-        Filter::True => sql_like(code::TRUE_FILTER, "1=1"),
-        Filter::False => sql_like(code::FALSE_FILTER, "1=0"),
+        Filter::True => described(code::TRUE_FILTER, Vec::new()),
+        Filter::False => described(code::FALSE_FILTER, Vec::new()),
         Filter::Sql(filter) => sql_like(code::SQL_FILTER, filter.text()),
         Filter::Correlation(filter) => encode_correlation(filter),
     };
