@@ -16,6 +16,7 @@ mod faults;
 mod idle;
 mod management;
 mod many;
+mod official_suites;
 mod peek_lock;
 mod sessions;
 mod tokens;

@@ -1,8 +1,6 @@
 //! What the official SDKs' own tests expect of the service, and no document says.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use servicebus_amqp::types::{Map, MessageId, Symbol, Value};
 use servicebus_emulator::broker::QueueOptions;
 
