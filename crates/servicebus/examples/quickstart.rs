@@ -1,13 +1,13 @@
 //! The main things of Service Bus in a minute, with a word on each.
 //!
 //! `cargo run --example quickstart` starts an emulator in this process. With `SERVICEBUS_CONNECTION_STRING` set it runs
-//! against that namespace, which needs the queues `orders` and, with sessions, `carts`.
+//! against that namespace, which needs the queues `orders` and, with sessions, `carts`, both empty.
 
 mod common;
 
 use std::time::{Duration, Instant, SystemTime};
 
-use common::Result;
+use common::{Result, text};
 use servicebus::{
     Client, DeadLetter, Message, MessageState, ReceiverOptions, SessionReceiver, SubQueue,
 };
@@ -16,13 +16,6 @@ use servicebus::{
 async fn main() -> Result {
     let began = Instant::now();
     let namespace = common::connect().await?;
-    match &namespace.emulator {
-        Some(_) => say(&format!(
-            "an emulator is up after {:.0?}, in this process",
-            began.elapsed()
-        )),
-        None => say(&format!("working with {}", namespace.client.namespace())),
-    }
     let client = &namespace.client;
     send_and_complete(client).await?;
     abandon(client).await?;
@@ -33,7 +26,7 @@ async fn main() -> Result {
     client.close().await;
     heading("Done");
     say(&format!("everything took {:.1?}", began.elapsed()));
-    say("next: read examples/receive.rs, or the documentation of `Client`");
+    say("next: crates/servicebus/examples/receive.rs, and the guides in docs/guides");
     Ok(())
 }
 
@@ -46,16 +39,14 @@ async fn send_and_complete(client: &Client) -> Result {
     say("sent order-1; the service has confirmed it");
 
     let message = client.receiver("orders").receive().await?;
+    say(&format!("received {:?}", text(&message)));
     say(&format!(
-        "received {:?}: it is locked for us until",
-        text(&message)
-    ));
-    say(&format!(
-        "  {}, and the lock is renewed in the background",
-        until(message.locked_until())
+        "its lock is ours for {}, and is renewed in the background",
+        left(message.locked_until())
     ));
     message.complete().await?;
-    say("completed: it is gone. It cannot be completed twice, for complete() consumes it");
+    say("completed: the service says that it is gone");
+    say("it cannot be completed twice, for complete() consumes it");
     Ok(())
 }
 
@@ -176,19 +167,15 @@ fn say(text: &str) {
     println!("  {text}");
 }
 
-fn text(message: &impl AsRef<servicebus::ReceivedMessage>) -> String {
-    message.as_ref().text().unwrap_or_default().to_string()
-}
-
 fn show(text: Option<String>) -> String {
     text.unwrap_or_else(|| "no reason".to_owned())
 }
 
-/// How far off a point in time is.
-fn until(time: Option<SystemTime>) -> String {
-    let left = time.and_then(|time| time.duration_since(SystemTime::now()).ok());
+/// How long it is until then.
+fn left(until: Option<SystemTime>) -> String {
+    let left = until.and_then(|until| until.duration_since(SystemTime::now()).ok());
     left.map_or_else(
-        || "a time unknown".to_owned(),
-        |left| format!("{} s from now", left.as_secs()),
+        || "a while".to_owned(),
+        |left| format!("{:.0} s", left.as_secs_f64()),
     )
 }

@@ -15,7 +15,7 @@ async fn main() -> common::Result {
 
     let receiver = namespace.client.receiver("orders");
     while let Some(message) = receiver.receive_within(Duration::from_secs(2)).await? {
-        println!("working on {:?}", message.text());
+        println!("working on {:?}", common::text(&message));
         message.complete().await?;
     }
 

@@ -16,7 +16,7 @@ async fn main() -> common::Result {
 
     println!("waiting for two seconds …");
     let message = namespace.client.receiver("orders").receive().await?;
-    println!("received {:?}", message.text());
+    println!("received {:?}", common::text(&message));
     message.complete().await?;
     Ok(())
 }

@@ -15,13 +15,14 @@ async fn main() -> common::Result {
     let wait = Duration::from_secs(5);
     while let Some(session) = namespace.client.accept_next_session("carts", wait).await? {
         while let Some(item) = session.receive_within(Duration::from_secs(1)).await? {
-            println!("{}: {:?}", session.session_id(), item.text());
+            println!("{}: {}", session.session_id(), common::text(&item));
             session
                 .set_state(format!("up to {}", item.sequence_number()))
                 .await?;
             item.complete().await?;
         }
-        println!("state: {:?}", session.state().await?);
+        let state = session.state().await?.unwrap_or_default();
+        println!("state: {}", String::from_utf8_lossy(&state));
         session.close().await;
     }
     Ok(())

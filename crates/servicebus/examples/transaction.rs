@@ -16,7 +16,7 @@ async fn main() -> common::Result {
     transaction.commit().await?;
 
     let next = receiver.receive().await?;
-    println!("received {:?}", next.text());
+    println!("received {:?}", common::text(&next));
     next.complete().await?;
     Ok(())
 }

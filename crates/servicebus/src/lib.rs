@@ -28,6 +28,9 @@
 //! * **Only what is safe is repeated.** A message has an id before its first attempt. When it may have been taken and
 //!   the answer was lost each time, the error is [`ErrorKind::Uncertain`].
 //!
+//! The [guides] have a page each on locks, sessions, dead letters, duplicates, transactions, retries, testing, and moving from
+//! `azservicebus`.
+//!
 //! # Features
 //!
 //! * `entra` (default): credentials of Microsoft Entra ID, through the traits of `azure_core`.
@@ -37,6 +40,7 @@
 mod client;
 #[cfg(feature = "entra")]
 mod entra;
+pub mod guides;
 mod network;
 
 pub use client::Client;

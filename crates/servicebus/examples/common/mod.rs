@@ -1,14 +1,18 @@
 //! Where the examples run: against an emulator in this process or, when `SERVICEBUS_CONNECTION_STRING` is set, against a
-//! real namespace, which needs the queues `orders` and, with sessions, `carts`.
+//! real namespace, which needs the queues `orders` and, with sessions, `carts`, both empty.
 
-use servicebus::Client;
+#![allow(dead_code, reason = "each example uses its part of this")]
+
+use std::time::Instant;
+
+use servicebus::{Client, ReceivedMessage};
 use servicebus_emulator::Emulator;
 use servicebus_emulator::broker::QueueOptions;
 
-/// A client, and the emulator that it talks to, if that is one.
+/// A client, and the emulator that it talks to, if that is one: it stops when this is dropped.
 pub(crate) struct Namespace {
     pub(crate) client: Client,
-    pub(crate) emulator: Option<Emulator>,
+    _emulator: Option<Emulator>,
 }
 
 pub(crate) type Result<T = (), E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
@@ -16,20 +20,31 @@ pub(crate) type Result<T = (), E = Box<dyn std::error::Error>> = std::result::Re
 pub(crate) async fn connect() -> Result<Namespace> {
     if let Ok(text) = std::env::var("SERVICEBUS_CONNECTION_STRING") {
         let client = Client::from_connection_string(&text)?;
+        println!("working with {}", client.namespace());
         return Ok(Namespace {
             client,
-            emulator: None,
+            _emulator: None,
         });
     }
+    let began = Instant::now();
     let emulator = Emulator::start().await?;
     let namespace = emulator.default_namespace();
     namespace.create_queue("orders", QueueOptions::default())?;
     let mut options = QueueOptions::default();
     options.requires_session = true;
     namespace.create_queue("carts", options)?;
+    println!(
+        "an emulator is up in this process, after {:.0?}; with SERVICEBUS_CONNECTION_STRING set, a real namespace is used",
+        began.elapsed()
+    );
     let client = Client::from_connection_string(&emulator.connection_string())?;
     Ok(Namespace {
         client,
-        emulator: Some(emulator),
+        _emulator: Some(emulator),
     })
+}
+
+/// The body of a message that is text.
+pub(crate) fn text(message: &ReceivedMessage) -> String {
+    message.text().unwrap_or_default().to_string()
 }
