@@ -50,6 +50,10 @@ features:
 interop:
     cargo test -p protocol-tests --test interop
 
+# The emulator against the official SDKs for Python (its own live tests) and JavaScript, and azservicebus; some eight minutes.
+sdk *ARGUMENTS:
+    cargo test -p protocol-tests --test sdk -- {{ARGUMENTS}}
+
 # Fuzzes one target until it fails or SECONDS have passed (0: no end).
 fuzz TARGET SECONDS="0":
     scripts/fuzz {{TARGET}} {{SECONDS}}

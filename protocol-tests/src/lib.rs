@@ -1,7 +1,8 @@
-//! What the tests of this package share: recorded bytes and their notation, scripted peers, foreign programs.
+//! What the tests of this package share: recorded bytes and their notation, scripted peers, foreign programs, the emulator.
 #![forbid(unsafe_code)]
 
 pub mod captures;
+pub mod emulator;
 pub mod golden;
 pub mod notation;
 pub mod peers;

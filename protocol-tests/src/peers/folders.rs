@@ -33,7 +33,7 @@ pub(super) fn filled_once(
 }
 
 /// The target folder this test was built into: the nearest folder above the program that carries cargo's tag.
-fn target_folder() -> Result<PathBuf, Failure> {
+pub(crate) fn target_folder() -> Result<PathBuf, Failure> {
     let program = std::env::current_exe()?;
     program
         .ancestors()

@@ -1,18 +1,26 @@
 //! Foreign programs that speak AMQP 1.0, installed and run for tests.
 //!
-//! Debian packages are used when present. What comes from npm sets itself up in the target folder on first use. A
+//! Debian packages are used when present. What comes from npm, pip or cargo sets itself up in the target folder on first
+//! use. A
 //! program that cannot be had is an [`Unavailable`] with the reason, never a silent skip.
 
+mod cargo;
 mod folders;
 mod npm;
 mod process;
 mod proton;
+mod python;
 mod rabbitmq;
 
-pub use npm::{NodePackages, Rhea};
+pub use cargo::AzServiceBus;
+pub use npm::{AzureServiceBusNode, NodePackages, Rhea};
 pub use process::{Finished, Process, run, start_on_free_port};
 pub use proton::{ProtonC, ProtonPython};
+pub use python::AzureServiceBusTests;
 pub use rabbitmq::RabbitMq;
+
+pub(crate) use cargo::cargo_build;
+pub(crate) use folders::target_folder;
 
 /// Whatever went wrong, in words.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;

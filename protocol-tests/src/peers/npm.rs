@@ -73,3 +73,30 @@ impl Rhea {
         self.packages.node("rhea_client.js")
     }
 }
+
+/// The Service Bus SDK for JavaScript, with a WebSocket implementation beside it.
+#[derive(Debug, Clone)]
+pub struct AzureServiceBusNode {
+    packages: NodePackages,
+}
+
+impl AzureServiceBusNode {
+    /// Installs the SDK, unless that is done already.
+    ///
+    /// # Errors
+    /// If Node or npm is missing or npm cannot install it.
+    pub fn set_up() -> Result<Self, Unavailable> {
+        let packages = NodePackages::set_up(
+            "@azure/service-bus",
+            "azure-service-bus-7.9.5",
+            &["@azure/service-bus@7.9.5", "ws@8.23.0"],
+        )?;
+        Ok(Self { packages })
+    }
+
+    /// The script for a behaviour group; it takes a connection string and the entities.
+    pub fn script(&self, group: &str) -> Command {
+        self.packages
+            .node(&format!("azure_servicebus_js/{group}.js"))
+    }
+}

@@ -84,6 +84,27 @@ impl Process {
         Err(format!("did not end within {limit:?}:\n{}", self.log()).into())
     }
 
+    /// Waits until the process has printed a line that begins with `start`; returns it.
+    ///
+    /// # Errors
+    /// If the process ends first or `limit` has passed. Carries what the process printed.
+    pub fn wait_for_line(&mut self, start: &str, limit: Duration) -> Result<String, Failure> {
+        for _ in 0..limit.as_millis() / POLL.as_millis() {
+            let ended = self.child.try_wait()?;
+            let log = self.log();
+            // A line that is still being written has no end.
+            let mut lines = log.split_inclusive('\n');
+            if let Some(line) = lines.find(|line| line.starts_with(start) && line.ends_with('\n')) {
+                return Ok(line.trim_end().to_owned());
+            }
+            if let Some(status) = ended {
+                return Err(format!("ended with {status}:\n{log}").into());
+            }
+            thread::sleep(POLL);
+        }
+        Err(format!("no line {start:?} within {limit:?}:\n{}", self.log()).into())
+    }
+
     /// What the process has printed, the last 64 KiB of it.
     pub fn log(&self) -> String {
         String::from_utf8_lossy(&self.log.lock().unwrap_or_else(PoisonError::into_inner))

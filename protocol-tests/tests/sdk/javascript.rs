@@ -1,0 +1,72 @@
+//! The SDK for JavaScript through all its public operations, by one script per behaviour group.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use protocol_tests::emulator::{EmulatorProgram, Listen};
+use protocol_tests::peers::AzureServiceBusNode;
+
+use crate::{Shared, Stop, succeed, trial};
+
+/// For one script.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Each script with its entities; the queues have short locks where a script waits for their end.
+const SCRIPTS: [(&str, &[&str]); 7] = [
+    ("send", &["send"]),
+    ("receive", &["receive"]),
+    ("settle", &["settle"]),
+    ("sessions", &["sessions"]),
+    ("schedule", &["schedule"]),
+    ("rules", &["topic", "subscription"]),
+    ("transports", &["transports"]),
+];
+
+const CONFIG: &str = r#"{ "UserConfig": { "Namespaces": [ {
+    "Name": "sbemulatorns",
+    "Queues": [
+        { "Name": "send" },
+        { "Name": "receive", "Properties": { "LockDuration": "PT1S" } },
+        { "Name": "settle", "Properties": { "LockDuration": "PT1S", "MaxDeliveryCount": 10 } },
+        { "Name": "sessions", "Properties": { "RequiresSession": true } },
+        { "Name": "schedule" },
+        { "Name": "transports" }
+    ],
+    "Topics": [ { "Name": "topic", "Subscriptions": [ { "Name": "subscription" } ] } ]
+} ] } }"#;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let shared = Shared::new(|| {
+        let node = AzureServiceBusNode::set_up()?;
+        let emulator = EmulatorProgram::start(Listen::AnyPort, CONFIG, &[])?;
+        Ok((node, emulator))
+    });
+    SCRIPTS
+        .into_iter()
+        .map(|(group, entities)| {
+            let shared = Arc::clone(&shared);
+            trial(format!("javascript::{group}"), move || {
+                let (node, emulator) = shared.get()?;
+                run(node, emulator, group, entities)
+            })
+        })
+        .collect()
+}
+
+fn run(
+    node: &AzureServiceBusNode,
+    emulator: &EmulatorProgram,
+    group: &str,
+    entities: &[&str],
+) -> Result<(), Stop> {
+    let mut script = node.script(group);
+    script
+        .arg(emulator.connection_string())
+        .args(entities)
+        .env("NODE_EXTRA_CA_CERTS", emulator.authority());
+    if group == "transports" {
+        script.arg(format!("sb://localhost:{}", emulator.amqp().port()));
+    }
+    succeed(script, LIMIT)
+}

@@ -1,0 +1,145 @@
+//! The Python SDK's own live tests, unchanged, with what is expected of each in `data/azure-servicebus-python.txt`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use protocol_tests::emulator::{EmulatorProgram, Listen};
+use protocol_tests::peers::{AzureServiceBusTests, run};
+use serde::Deserialize;
+
+use crate::expected::{self, Expected};
+use crate::{Shared, Stop, trial};
+
+/// For the whole suite. Its longest test alone sleeps for more than five minutes.
+const LIMIT: Duration = Duration::from_secs(20 * 60);
+/// The tests mostly sleep, so there are many more processes than processors.
+const PROCESSES: &str = "32";
+
+const EXPECTED: &str = include_str!("../../data/azure-servicebus-python.txt");
+
+/// How a test ended; written by the plugin.
+#[derive(Debug, Deserialize)]
+struct Ended {
+    outcome: Outcome,
+    detail: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Outcome {
+    Passed,
+    Failed,
+    Skipped,
+}
+
+type Results = BTreeMap<String, Ended>;
+
+pub(crate) fn trials() -> Result<Vec<Trial>, String> {
+    let tests = expected::parse(EXPECTED)?;
+    let names: Vec<String> = tests.keys().cloned().collect();
+    let results = Shared::new(run_suite);
+    let mut trials = vec![every_test_is_listed(Arc::clone(&results), names)];
+    trials.extend(tests.into_iter().map(|(name, expected)| {
+        let results = Arc::clone(&results);
+        let title = format!("python::{name}");
+        trial(title, move || compare(results.get()?.get(&name), &expected))
+    }));
+    Ok(trials)
+}
+
+fn every_test_is_listed(results: Arc<Shared<Results>>, names: Vec<String>) -> Trial {
+    trial("python::every_test_is_listed".into(), move || {
+        let unlisted: Vec<&String> = results
+            .get()?
+            .keys()
+            .filter(|name| !names.contains(name))
+            .collect();
+        if unlisted.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("not in the list: {unlisted:#?}").into())
+        }
+    })
+}
+
+fn compare(ended: Option<&Ended>, expected: &Expected) -> Result<(), Stop> {
+    let Some(Ended { outcome, detail }) = ended else {
+        return Err("the suite has no such test, or it was not run"
+            .to_owned()
+            .into());
+    };
+    match (expected, outcome) {
+        (Expected::Pass, Outcome::Passed)
+        | (Expected::Fail(_), Outcome::Failed)
+        | (Expected::Skip(_), Outcome::Skipped) => Ok(()),
+        (Expected::Pass, _) => Err(format!("{outcome:?}\n{detail}").into()),
+        (Expected::Fail(reason), _) => {
+            Err(format!("{outcome:?}, but was expected to fail: {reason}").into())
+        }
+        (Expected::Skip(reason), _) => {
+            Err(format!("{outcome:?}, but was expected to be left out: {reason}\n{detail}").into())
+        }
+    }
+}
+
+fn run_suite() -> Result<Results, Stop> {
+    let tests = AzureServiceBusTests::set_up()?;
+    // With a key of its own the emulator checks all tokens.
+    let emulator = EmulatorProgram::start(
+        Listen::AnyPort,
+        r#"{ "UserConfig": { "Namespaces": [ { "Name": "sbemulatorns" } ] } }"#,
+        &[
+            "--key",
+            &format!("{}={}", EmulatorProgram::KEY_NAME, EmulatorProgram::KEY),
+            // The tests count on its limit for the size of messages.
+            "--profile",
+            "standard",
+        ],
+    )?;
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let results = folder.path().join("results.json");
+    let (namespace, suffix) = EmulatorProgram::HOST.split_at(
+        EmulatorProgram::HOST
+            .find('.')
+            .ok_or_else(|| "the host has a domain".to_owned())?,
+    );
+    let mut pytest = tests.pytest();
+    pytest
+        // The suite's marks for what may fail at the service do not count here.
+        .args(["-q", "-m", "liveTest", "--runxfail"])
+        .args(["-o", "asyncio_mode=auto"])
+        .args([
+            "--ignore",
+            "mgmt_tests",
+            "--ignore",
+            "perf_tests",
+            "--ignore",
+            "unittests",
+        ])
+        .args(["-n", PROCESSES, "--dist", "load", "--maxschedchunk", "1"])
+        .env("EMULATOR_CONTROL", format!("http://{}", emulator.http()))
+        .env("EMULATOR_PORT", emulator.amqp().port().to_string())
+        .env("EMULATOR_NAMESPACE", namespace)
+        .env("SERVICEBUS_ENDPOINT_SUFFIX", suffix)
+        .env("EMULATOR_KEY", EmulatorProgram::KEY)
+        .env("EMULATOR_CA_FILE", emulator.authority())
+        .env("EMULATOR_RESULTS", &results);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| error.to_string())?;
+    let finished = runtime.block_on(run(pytest, &[], LIMIT))?;
+    let read = fs::read_to_string(results)
+        .map_err(|error| error.to_string())
+        .and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
+    read.map_err(|error| {
+        let (out, err) = (finished.stdout, finished.stderr);
+        Stop::Failed(format!(
+            "no results: {error}\n{out}\n{err}\n{}",
+            emulator.log()
+        ))
+    })
+}
