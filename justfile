@@ -42,6 +42,22 @@ deny:
 dependencies:
     scripts/check-dependencies
 
+# How many crates a user of `servicebus` builds: fewer than 130.
+budget:
+    scripts/check-budget
+
+# Every published crate as it would be published, built from that.
+package:
+    cargo package --locked --workspace --exclude servicebus-bench --exclude protocol-tests --allow-dirty
+
+# The published crates with the lowest versions of their dependencies that they ask for.
+minimal-versions:
+    scripts/check-minimal-versions
+
+# Compares the public API with docs/api; `scripts/public-api --write` takes a change over.
+api:
+    scripts/public-api
+
 # Every published crate builds with each of its features alone and with none.
 features:
     cargo hack check --workspace --ignore-private --each-feature
