@@ -3,6 +3,8 @@
 //! `cargo run --example quickstart` starts an emulator in this process. With `SERVICEBUS_CONNECTION_STRING` set it runs
 //! against that namespace, which needs the queues `orders` and, with sessions, `carts`, both empty.
 
+#![allow(clippy::disallowed_methods, reason = "programs read the clock")]
+
 mod common;
 
 use std::time::{Duration, Instant, SystemTime};

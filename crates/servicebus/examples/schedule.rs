@@ -1,5 +1,7 @@
 //! Schedules two messages, and takes one of them back.
 
+#![allow(clippy::disallowed_methods, reason = "programs read the clock")]
+
 mod common;
 
 use std::time::{Duration, SystemTime};

@@ -11,7 +11,7 @@ use servicebus_core::client::{
 };
 use servicebus_core::connection_string::{ConnectionString, Endpoint};
 use servicebus_core::entity::{Entity, Subscription};
-use servicebus_core::error::{Error, ErrorKind, Result};
+use servicebus_core::error::{Error, Result};
 use servicebus_core::options::{
     ClientOptions, ReceiverOptions, SenderOptions, SessionReceiverOptions,
 };
@@ -27,11 +27,15 @@ use crate::network::Network;
 /// Making one does no I/O: the connection is opened by the first operation, shared by all senders and receivers, and
 /// opened again when it was lost. A client can be cloned cheaply; make one and keep it.
 ///
-/// ```no_run
-/// # async fn example() -> servicebus::Result<()> {
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let emulator = servicebus_emulator::Emulator::start().await?;
+/// # emulator.default_namespace().create_queue("orders", Default::default())?;
+/// # let connection_string = emulator.connection_string();
 /// use servicebus::{Client, Message};
 ///
-/// let client = Client::from_connection_string(&std::env::var("SERVICEBUS_CONNECTION_STRING").unwrap())?;
+/// let client = Client::from_connection_string(&connection_string)?;
 /// client.sender("orders").send(Message::new("hello")).await?;
 /// let message = client.receiver("orders").receive().await?;
 /// message.complete().await?;
@@ -50,7 +54,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidArgument`] names the part of the string that is wrong, and never repeats a secret.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) names the part of the string that is wrong, and never repeats a secret.
     pub fn from_connection_string(text: &str) -> Result<Self> {
         Self::from_connection_string_with(text, ClientOptions::default())
     }
@@ -73,7 +77,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidArgument`] when the namespace is neither a host nor a URI.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) when the namespace is neither a host nor a URI.
     #[cfg(feature = "entra")]
     pub fn new(namespace: &str, credential: Arc<dyn TokenCredential>) -> Result<Self> {
         Self::new_with(namespace, credential, ClientOptions::default())
@@ -98,7 +102,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidArgument`] when the namespace is neither a host nor a URI.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) when the namespace is neither a host nor a URI.
     pub fn with_credential(
         namespace: &str,
         credential: impl ProvideToken,
@@ -134,8 +138,15 @@ impl Client {
 
     /// A receiver from a queue or a [`Subscription`], which locks what it receives. Nothing happens before it receives.
     ///
-    /// ```no_run
-    /// # async fn example(client: servicebus::Client) -> servicebus::Result<()> {
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let emulator = servicebus_emulator::Emulator::start().await?;
+    /// # let namespace = emulator.default_namespace();
+    /// # namespace.create_topic("events", Default::default())?;
+    /// # namespace.create_subscription("events", "audit", Default::default())?;
+    /// # let client = servicebus::Client::from_connection_string(&emulator.connection_string())?;
+    /// # client.sender("events").send("hello").await?;
     /// use servicebus::Subscription;
     ///
     /// let receiver = client.receiver(Subscription::new("events", "audit"));
@@ -176,7 +187,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::SessionCannotBeLocked`] when another receiver holds it; [`ErrorKind::InvalidOperation`] for an entity
+    /// [`ErrorKind::SessionCannotBeLocked`](crate::ErrorKind::SessionCannotBeLocked) when another receiver holds it; [`ErrorKind::InvalidOperation`](crate::ErrorKind::InvalidOperation) for an entity
     /// without sessions; what keeps the client from the entity otherwise.
     ///
     /// # Cancel safety
@@ -213,7 +224,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidOperation`] for an entity without sessions; what keeps the client from the entity otherwise.
+    /// [`ErrorKind::InvalidOperation`](crate::ErrorKind::InvalidOperation) for an entity without sessions; what keeps the client from the entity otherwise.
     ///
     /// # Cancel safety
     ///
@@ -267,12 +278,17 @@ impl Client {
 impl Client {
     /// A transaction, to be filled and committed.
     ///
-    /// ```no_run
-    /// # async fn example(client: servicebus::Client) -> servicebus::Result<()> {
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let emulator = servicebus_emulator::Emulator::start().await?;
+    /// # emulator.default_namespace().create_queue("orders", Default::default())?;
+    /// # let client = servicebus::Client::from_connection_string(&emulator.connection_string())?;
+    /// # client.sender("orders").send("first step").await?;
     /// let order = client.receiver("orders").receive().await?;
     /// let transaction = client.transaction();
-    /// transaction.send(&client.sender("orders"), "next step").await?;
     /// transaction.complete(order).await?;
+    /// transaction.send(&client.sender("orders"), "next step").await?;
     /// transaction.commit().await?;
     /// # Ok(())
     /// # }
@@ -307,7 +323,7 @@ impl Client {
     }
 
     /// Closes the client with all of its senders and receivers, clones included. What is asked of them from now on fails
-    /// with [`ErrorKind::Closed`]. Sends and settlements that are under way are waited for, for up to five seconds; messages
+    /// with [`ErrorKind::Closed`](crate::ErrorKind::Closed). Sends and settlements that are under way are waited for, for up to five seconds; messages
     /// that wait here are given back. Closing again does nothing.
     ///
     /// # Cancel safety
@@ -323,6 +339,3 @@ impl fmt::Debug for Client {
         self.inner.fmt(f)
     }
 }
-
-#[allow(unused_imports, reason = "named in the documentation")]
-use ErrorKind as _;

@@ -1,10 +1,14 @@
 //! Azure Service Bus for Rust, over AMQP 1.0.
 //!
-//! ```no_run
-//! # async fn example() -> servicebus::Result<()> {
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let emulator = servicebus_emulator::Emulator::start().await?;
+//! # emulator.default_namespace().create_queue("orders", Default::default())?;
+//! # let connection_string = emulator.connection_string();
 //! use servicebus::{Client, Message};
 //!
-//! let client = Client::from_connection_string(&std::env::var("SERVICEBUS_CONNECTION_STRING").unwrap())?;
+//! let client = Client::from_connection_string(&connection_string)?;
 //!
 //! let sender = client.sender("orders");
 //! sender.send(Message::new("hello").message_id("order-17")).await?;

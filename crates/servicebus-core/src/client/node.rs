@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -33,6 +34,8 @@ pub(crate) struct Node {
     audience: String,
     requests: Cell<Management>,
     hold_off: Mutex<HoldOff>,
+    /// Whether it is worth to look at the hold-off.
+    was_busy: AtomicBool,
     lock_clock: Mutex<LockClock>,
 }
 
@@ -66,6 +69,7 @@ impl Node {
             address,
             requests: Cell::default(),
             hold_off: Mutex::default(),
+            was_busy: AtomicBool::new(false),
             lock_clock: Mutex::default(),
         }
     }
@@ -194,13 +198,23 @@ impl Node {
     }
 
     pub(crate) fn hold_off_remaining(&self) -> Duration {
-        lock(&self.hold_off).remaining(now())
+        if !self.was_busy.load(Ordering::Acquire) {
+            return Duration::ZERO;
+        }
+        let hold_off = lock(&self.hold_off);
+        let remaining = hold_off.remaining(now());
+        if remaining.is_zero() {
+            self.was_busy.store(false, Ordering::Release);
+        }
+        remaining
     }
 
     pub(crate) fn is_busy(&self, now: Instant) {
         let wait = self.shared.options.retry.busy_wait;
         tracing::warn!(entity = %self.address, ?wait, "the service is busy");
-        lock(&self.hold_off).on_busy(now, wait);
+        let mut hold_off = lock(&self.hold_off);
+        hold_off.on_busy(now, wait);
+        self.was_busy.store(true, Ordering::Release);
     }
 
     /// How long a lock still lasts that was given at `given`.

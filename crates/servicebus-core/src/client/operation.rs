@@ -27,7 +27,8 @@ impl<'a> Operation<'a> {
         self.node.check()?;
         let wait = self.node.hold_off_remaining();
         if !wait.is_zero() {
-            self.pause(wait).await?;
+            // Boxed, for most operations never wait.
+            Box::pin(self.pause(wait)).await?;
         }
         Ok(self.attempts.try_deadline(now()))
     }
@@ -52,7 +53,7 @@ impl<'a> Operation<'a> {
         if error.recovery() == Recovery::Token {
             self.node.forget_grant();
         }
-        self.pause(wait).await
+        Box::pin(self.pause(wait)).await
     }
 
     async fn pause(&self, wait: std::time::Duration) -> Result<()> {

@@ -1,10 +1,12 @@
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use bytestring::ByteString;
 use servicebus_amqp::engine::{DetachMode, LinkOptions, OutgoingDelivery};
-use servicebus_amqp::net::SenderLink;
+use servicebus_amqp::net::{DeliveryError, Outcome, SenderLink};
 use servicebus_amqp::types::{DeliveryState, Source, Target};
 use tracing::Instrument as _;
 
@@ -89,13 +91,12 @@ impl Sender {
     pub async fn send(&self, message: impl Into<Message>) -> Result<()> {
         let mut message = message.into();
         message.assign_message_id();
-        let payload = self.encode(&message)?;
         let span = tracing::debug_span!(
             "send",
             entity = self.entity(),
             message_id = message.message_id.as_ref().map(tracing::field::display),
         );
-        drop(message);
+        let payload = self.encode(message)?;
         self.inner.deliver(payload, 0).instrument(span).await
     }
 
@@ -344,9 +345,14 @@ impl Sender {
         }
     }
 
-    fn encode(&self, message: &Message) -> Result<Bytes> {
+    fn encode(&self, message: Message) -> Result<Bytes> {
+        // The time is of interest to a message with an end only, and not for free.
+        let now = match message.time_to_live {
+            Some(_) => wall(),
+            None => SystemTime::UNIX_EPOCH,
+        };
         message
-            .encode(wall())
+            .into_encoded(now)
             .map_err(|error| self.inner.node.about(error))
     }
 
@@ -357,7 +363,7 @@ impl Sender {
     /// A message as it is sent.
     pub(crate) fn payload(&self, mut message: Message) -> Result<Bytes> {
         message.assign_message_id();
-        self.encode(&message)
+        self.encode(message)
     }
 
     /// Sends within a transaction: once.
@@ -374,10 +380,8 @@ impl Sender {
         if link.generation != generation {
             return Err(other_connection(&self.inner.node));
         }
-        let mut delivery = OutgoingDelivery::new(payload);
-        delivery.message_format = message_format;
-        delivery.state = Some(state);
-        send_on(&link.link, delivery, deadline)
+        queue(&link, payload, message_format, Some(state))
+            .taken(deadline)
             .await
             .map_err(|failure| {
                 let error = self.inner.node.about(failure.error);
@@ -402,14 +406,7 @@ impl Inner {
         let mut operation = Operation::new(&self.node, "send");
         let mut fate = Fate::Known;
         loop {
-            let attempt = async {
-                let deadline = operation.begin().await?;
-                let link = self.link(deadline).await?;
-                let _flight = self.node.shared.in_flight.enter();
-                let mut delivery = OutgoingDelivery::new(payload.clone());
-                delivery.message_format = message_format;
-                send_on(&link.link, delivery, deadline).await
-            };
+            let attempt = self.deliver_once(&operation, &payload, message_format);
             let Err(failure) = attempt.await else {
                 tracing::trace!("sent");
                 return Ok(());
@@ -427,6 +424,24 @@ impl Inner {
         }
     }
 
+    async fn deliver_once(
+        self: &Arc<Self>,
+        operation: &Operation<'_>,
+        payload: &Bytes,
+        message_format: u32,
+    ) -> Result<(), Failure> {
+        let deadline = operation.begin().await?;
+        let link = match self.link.living() {
+            Some(link) if !self.closing.is_closed() => link,
+            // Boxed, for most sends find the link attached.
+            _ => Box::pin(self.link(deadline)).await?,
+        };
+        let _flight = self.node.shared.in_flight.enter();
+        queue(&link, payload.clone(), message_format, None)
+            .taken(deadline)
+            .await
+    }
+
     /// The attached link, or a new one.
     async fn link(self: &Arc<Self>, deadline: Option<Instant>) -> Result<Arc<SendingLink>> {
         self.closing.check()?;
@@ -436,8 +451,7 @@ impl Inner {
         let this = Arc::clone(self);
         let link = self.link.get_or_make(|| async move { this.attach().await });
         let link = within(deadline, self.closing.unless_closed(link));
-        // Boxed, for most sends find the link attached.
-        let link = Box::pin(self.node.shared.closing.unless_closed(link)).await?;
+        let link = self.node.shared.closing.unless_closed(link).await?;
         // It may have been closed while the link was attached.
         self.closing.check()?;
         Ok(link)
@@ -492,29 +506,56 @@ impl Inner {
     }
 }
 
-/// Sends a delivery and waits for the answer, until the deadline at the latest.
-async fn send_on(
-    link: &SenderLink,
-    delivery: OutgoingDelivery,
-    deadline: Option<Instant>,
-) -> Result<(), Failure> {
-    let mut expired = std::pin::pin!(sleep_until(deadline));
-    let mut outcome = tokio::select! {
-        biased;
-        queued = link.queue(delivery) => queued?,
-        () = &mut expired => return Err(Failure::known(timeout())),
-    };
-    tokio::select! {
-        biased;
-        state = &mut outcome => {
-            let state = state?;
-            Ok(read_send_answer(state.as_ref())?)
+/// A delivery on its way. Small, because many of them are on their way at a time.
+enum Queued {
+    Now(Result<Outcome, DeliveryError>),
+    /// So many have no outcome yet that this one waits.
+    Later(Pin<Box<dyn Future<Output = Result<Outcome, DeliveryError>> + Send>>),
+}
+
+/// Puts a delivery in the queue of the link.
+fn queue(
+    link: &SendingLink,
+    payload: Bytes,
+    message_format: u32,
+    state: Option<DeliveryState>,
+) -> Queued {
+    let mut delivery = OutgoingDelivery::new(payload);
+    delivery.message_format = message_format;
+    delivery.state = state;
+    match link.link.try_queue(delivery) {
+        Ok(outcome) => Queued::Now(outcome),
+        Err(delivery) => {
+            let link = link.link.clone();
+            Queued::Later(Box::pin(async move { link.queue(delivery).await }))
         }
-        () = &mut expired => Err(if outcome.cancel() {
-            Failure::known(timeout())
-        } else {
-            Failure::unknown(timeout())
-        }),
+    }
+}
+
+impl Queued {
+    /// Waits for the broker to take it, until the deadline at the latest.
+    async fn taken(self, deadline: Option<Instant>) -> Result<(), Failure> {
+        let mut expired = std::pin::pin!(sleep_until(deadline));
+        let mut outcome = match self {
+            Self::Now(outcome) => outcome?,
+            Self::Later(queued) => tokio::select! {
+                biased;
+                queued = queued => queued?,
+                () = &mut expired => return Err(Failure::known(timeout())),
+            },
+        };
+        tokio::select! {
+            biased;
+            state = &mut outcome => {
+                let state = state?;
+                Ok(read_send_answer(state.as_ref())?)
+            }
+            () = &mut expired => Err(if outcome.cancel() {
+                Failure::known(timeout())
+            } else {
+                Failure::unknown(timeout())
+            }),
+        }
     }
 }
 

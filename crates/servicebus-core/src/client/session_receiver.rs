@@ -77,11 +77,14 @@ impl<M: Mode> SessionReceiver<M> {
             }
         };
         let closing = &node.shared.closing;
-        let link = closing.unless_closed(attempts).instrument(span).await;
+        // Boxed, for attaching takes many steps.
+        let link = Box::pin(closing.unless_closed(attempts).instrument(span)).await;
         let Some(link) = link.map_err(|error| node.about(error))? else {
             return Ok(None);
         };
-        Self::of_link(node, Arc::new(link), options).await.map(Some)
+        Box::pin(Self::of_link(node, Arc::new(link), options))
+            .await
+            .map(Some)
     }
 
     async fn of_link(

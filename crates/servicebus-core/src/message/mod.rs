@@ -8,11 +8,13 @@ mod property;
 mod received;
 mod replay;
 
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use bytestring::ByteString;
-use servicebus_amqp::types::{Body, Map, MessageId, Value};
+use servicebus_amqp::types::{Body, Map, MessageId, Uuid, Value};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -232,8 +234,7 @@ impl Message {
 
     /// Gives the message a new uuid for an id, if it has none.
     pub fn assign_message_id(&mut self) {
-        self.message_id
-            .get_or_insert_with(|| uuid::Uuid::new_v4().to_string().into());
+        self.message_id.get_or_insert_with(new_message_id);
     }
 
     /// Checks what the service refuses: ids and keys of more than 128 characters, and a partition key that differs
@@ -270,6 +271,21 @@ impl Message {
     pub(crate) fn group(&self) -> Option<&ByteString> {
         self.session_id.as_ref().or(self.partition_key.as_ref())
     }
+}
+
+/// A uuid that no other message has: random bits of this process, and a count. Asking the system for random bits each
+/// time costs more than encoding a message.
+fn new_message_id() -> MessageId {
+    static PROCESS: OnceLock<u128> = OnceLock::new();
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    // The lowest 62 bits of a random uuid are its own.
+    const COUNTED: u128 = (1 << 62) - 1;
+    let process = *PROCESS.get_or_init(|| Uuid::new_v4().as_u128());
+    let count = u128::from(COUNT.fetch_add(1, Ordering::Relaxed));
+    let counted = process.wrapping_add(count) & COUNTED;
+    let id = Uuid::from_u128(process & !COUNTED | counted);
+    let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
+    MessageId::String(ByteString::from(&*id.hyphenated().encode_lower(&mut text)))
 }
 
 macro_rules! message_from {

@@ -30,8 +30,10 @@ pub(crate) async fn connect() -> Result<Namespace> {
     let emulator = Emulator::start().await?;
     let namespace = emulator.default_namespace();
     namespace.create_queue("orders", QueueOptions::default())?;
-    let mut options = QueueOptions::default();
-    options.requires_session = true;
+    let options = QueueOptions {
+        requires_session: true,
+        ..QueueOptions::default()
+    };
     namespace.create_queue("carts", options)?;
     println!(
         "an emulator is up in this process, after {:.0?}; with SERVICEBUS_CONNECTION_STRING set, a real namespace is used",

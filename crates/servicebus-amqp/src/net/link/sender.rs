@@ -1,5 +1,7 @@
 use std::sync::Arc;
+
 use std::sync::atomic::Ordering;
+use tokio::sync::TryAcquireError;
 
 use super::outcome::Outcome;
 use super::shared::Link;
@@ -87,6 +89,38 @@ impl SenderLink {
             .acquire()
             .await
             .map_err(|_| self.not_transferred())?;
+        let outcome = self.start(delivery)?;
+        // It is given back with the outcome, also when nobody waits for that any more.
+        permit.forget();
+        Ok(outcome)
+    }
+
+    /// Queues a delivery as [`queue`](Self::queue) does, or gives it back where that would wait.
+    ///
+    /// # Errors
+    ///
+    /// The delivery; and within the result as [`queue`](Self::queue).
+    #[allow(
+        clippy::result_large_err,
+        reason = "the delivery is given back to be queued again"
+    )]
+    pub fn try_queue(
+        &self,
+        delivery: OutgoingDelivery,
+    ) -> Result<Result<Outcome, DeliveryError>, OutgoingDelivery> {
+        let permit = match self.link.shared.permits.try_acquire() {
+            Ok(permit) => permit,
+            Err(TryAcquireError::NoPermits) => return Err(delivery),
+            Err(TryAcquireError::Closed) => return Ok(Err(self.not_transferred())),
+        };
+        let outcome = self.start(delivery);
+        if outcome.is_ok() {
+            permit.forget();
+        }
+        Ok(outcome)
+    }
+
+    fn start(&self, delivery: OutgoingDelivery) -> Result<Outcome, DeliveryError> {
         let (delivery, operation) = self.link.endpoint().with(|connection, registry, _| {
             let operation = registry.operations.start(self.link.key);
             match connection.send(self.link.key, delivery, operation.context()) {
@@ -97,8 +131,6 @@ impl SenderLink {
                 }
             }
         })?;
-        // It is given back with the outcome, also when nobody waits for that any more.
-        permit.forget();
         Ok(Outcome::new(Arc::clone(&self.link), delivery, operation))
     }
 
