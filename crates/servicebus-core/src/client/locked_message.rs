@@ -87,9 +87,9 @@ impl LockedMessage {
     /// # Errors
     ///
     /// The error gives the message back. [`ErrorKind::MessageLockLost`]: the lock was over, and the message comes again.
-    /// [`ErrorKind::SessionLockLost`] the same for a message of a session. [`ErrorKind::Uncertain`]: the connection was
-    /// lost after the request and before the answer, and the service does not know the lock any more. Others after the
-    /// attempts of the client's retry options.
+    /// [`ErrorKind::SessionLockLost`] the same for a message of a session. [`ErrorKind::Uncertain`]: the request was
+    /// made and its answer was lost, and further attempts did not tell what became of it. Others after the attempts of
+    /// the client's retry options.
     ///
     /// # Cancel safety
     ///
@@ -316,7 +316,8 @@ impl MessageLock {
                 Err(OnLink::Refused(error)) => return Err(node.about(error)),
                 Err(OnLink::Unable { error, stated }) => {
                     if self.session.is_some() && link.link.error().is_some() {
-                        return Err(node.about(link.session_lost()));
+                        let error = node.about(link.session_lost());
+                        return Err(if stated { uncertain(error) } else { error });
                     }
                     tracing::debug!(%error, "settling over the management node");
                     stated_before = stated;
@@ -332,9 +333,12 @@ impl MessageLock {
         if let (Ok(()), Some((link, delivery))) = (&result, &self.link) {
             link.forget(*delivery);
         }
-        result.map_err(|error| match error.kind() {
-            ErrorKind::MessageLockLost if stated_before => uncertain(error),
-            _ => error,
+        result.map_err(|error| {
+            if stated_before {
+                uncertain(error)
+            } else {
+                error
+            }
         })
     }
 

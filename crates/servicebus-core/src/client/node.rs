@@ -17,7 +17,7 @@ use super::requests::{Context, Requests};
 use super::sender::other_connection;
 use crate::entity::Address;
 use crate::error::{Error, ErrorKind, Result};
-use crate::management;
+use crate::management::{self, Effect};
 use crate::renewal::LockClock;
 use crate::retry::HoldOff;
 
@@ -113,22 +113,31 @@ impl Node {
         associated_link: Option<ByteString>,
     ) -> Result<O::Output> {
         let mut attempts = Operation::new(self, O::NAME);
+        let mut fate = Fate::Known;
         loop {
             let deadline = attempts.begin().await?;
             let context = Context {
                 associated_link: associated_link.clone(),
                 transaction: None,
             };
-            match self.call_once(operation, context, deadline).await {
+            let failure = match self.call_once(operation, context, deadline).await {
                 Ok(output) => return Ok(output),
-                Err(Failure {
-                    error,
-                    fate: Fate::Unknown,
-                }) if !operation.is_repeatable() => {
-                    return Err(uncertain(self.about(error)));
+                Err(failure) => failure,
+            };
+            if failure.fate == Fate::Unknown {
+                match operation.effect() {
+                    Effect::None => {}
+                    Effect::Lasting => fate = Fate::Unknown,
+                    Effect::Once => return Err(uncertain(self.about(failure.error))),
                 }
-                Err(failure) => attempts.failed(failure.error).await?,
             }
+            attempts
+                .failed(failure.error)
+                .await
+                .map_err(|error| match fate {
+                    Fate::Known => error,
+                    Fate::Unknown => uncertain(error),
+                })?;
         }
     }
 

@@ -1,6 +1,6 @@
 use servicebus_amqp::types::Map;
 
-use super::Operation;
+use super::{Effect, Operation};
 use crate::error::Result;
 use crate::names::operation;
 use crate::rpc::Answer;
@@ -37,5 +37,9 @@ impl Operation for AddRule {
 
     fn read(&self, answer: Answer) -> Result<()> {
         answer.success()
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Lasting
     }
 }

@@ -1,6 +1,6 @@
 use servicebus_amqp::types::Map;
 
-use super::{Operation, array};
+use super::{Effect, Operation, array};
 use crate::error::Result;
 use crate::names::operation;
 use crate::rpc::Answer;
@@ -31,5 +31,9 @@ impl Operation for CancelScheduled {
 
     fn read(&self, answer: Answer) -> Result<()> {
         answer.success()
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Lasting
     }
 }

@@ -3,7 +3,7 @@ use std::time::SystemTime;
 use bytestring::ByteString;
 use servicebus_amqp::types::{Map, Timestamp};
 
-use super::Operation;
+use super::{Effect, Operation};
 use crate::error::Result;
 use crate::names::operation;
 use crate::rpc::{Answer, field};
@@ -63,7 +63,7 @@ impl Operation for DeleteMessages {
     }
 
     /// The number deleted by a call whose answer was lost stays unknown.
-    fn is_repeatable(&self) -> bool {
-        false
+    fn effect(&self) -> Effect {
+        Effect::Once
     }
 }

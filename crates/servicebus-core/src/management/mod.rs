@@ -34,6 +34,18 @@ pub use schedule::Schedule;
 pub use session_state::{SessionState, SetSessionState};
 pub use update_disposition::UpdateDisposition;
 
+/// What a request does at the service, for when its answer is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_enums, reason = "who reads it has to know all")]
+pub enum Effect {
+    /// Nothing that a repetition would not do as well: its answer is as good as the first one.
+    None,
+    /// It may be asked again. When the repetition fails, what became of the first request is still not known.
+    Lasting,
+    /// It may not be asked again.
+    Once,
+}
+
 /// One operation with its arguments.
 pub trait Operation {
     /// Its name on the wire.
@@ -51,9 +63,9 @@ pub trait Operation {
     /// What the service's status and condition mean; `Protocol` when a success cannot be read.
     fn read(&self, answer: Answer) -> Result<Self::Output>;
 
-    /// Whether it may be asked again when the answer was lost.
-    fn is_repeatable(&self) -> bool {
-        true
+    /// What it does at the service.
+    fn effect(&self) -> Effect {
+        Effect::None
     }
 
     /// The request.

@@ -1,7 +1,7 @@
 use bytestring::ByteString;
 use servicebus_amqp::types::{Map, Value};
 
-use super::{Operation, array};
+use super::{Effect, Operation, array};
 use crate::error::Result;
 use crate::lock_token::LockToken;
 use crate::message::{Origin, ReceivedMessage};
@@ -89,7 +89,10 @@ impl Operation for ReceiveDeferred {
     }
 
     /// A message that was deleted with the lost answer is gone.
-    fn is_repeatable(&self) -> bool {
-        self.mode == ReceiveMode::PeekLock
+    fn effect(&self) -> Effect {
+        match self.mode {
+            ReceiveMode::PeekLock => Effect::None,
+            ReceiveMode::ReceiveAndDelete => Effect::Once,
+        }
     }
 }

@@ -1,6 +1,6 @@
 use servicebus_amqp::types::Map;
 
-use super::Operation;
+use super::{Effect, Operation};
 use crate::entity;
 use crate::error::Result;
 use crate::names::operation;
@@ -36,5 +36,9 @@ impl Operation for RemoveRule {
 
     fn read(&self, answer: Answer) -> Result<()> {
         answer.success()
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Lasting
     }
 }

@@ -3,7 +3,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use servicebus_amqp::types::{Map, MessageId, Value};
 
-use super::{Operation, elements, same_count};
+use super::{Effect, Operation, elements, same_count};
 use crate::error::Result;
 use crate::message::Message;
 use crate::names::operation;
@@ -95,5 +95,9 @@ impl Operation for Schedule {
         let numbers = elements(&answer.content()?, "sequence-numbers", Value::as_i64)?;
         same_count("sequence numbers", self.entries.len(), numbers.len())?;
         Ok(numbers)
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Lasting
     }
 }

@@ -2,8 +2,8 @@ use bytes::Bytes;
 use bytestring::ByteString;
 use servicebus_amqp::types::{Map, Value};
 
-use super::Operation;
 use super::renew_session_lock::gone_is_lost;
+use super::{Effect, Operation};
 use crate::error::Result;
 use crate::names::operation;
 use crate::rpc::{Answer, protocol};
@@ -81,5 +81,9 @@ impl Operation for SetSessionState {
 
     fn read(&self, answer: Answer) -> Result<()> {
         answer.success().map_err(gone_is_lost)
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Lasting
     }
 }

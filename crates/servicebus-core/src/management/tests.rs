@@ -392,7 +392,8 @@ fn b63_deferred_messages_carry_their_own_token() {
     assert_eq!(deleted[0].lock_token(), None);
     let error = read(ReceiveMode::PeekLock, without).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Protocol);
-    assert!(!ReceiveDeferred::new([1], ReceiveMode::ReceiveAndDelete).is_repeatable());
+    let deleting = ReceiveDeferred::new([1], ReceiveMode::ReceiveAndDelete);
+    assert_eq!(deleting.effect(), Effect::Once);
     let arguments = ReceiveDeferred::new([1], ReceiveMode::ReceiveAndDelete)
         .session("s")
         .arguments();

@@ -2,7 +2,7 @@ use bytestring::ByteString;
 use servicebus_amqp::types::Map;
 
 use super::renew_lock::gone_is_lost;
-use super::{Operation, lock_tokens};
+use super::{Effect, Operation, lock_tokens};
 use crate::error::Result;
 use crate::lock_token::LockToken;
 use crate::names::operation;
@@ -74,5 +74,9 @@ impl Operation for UpdateDisposition {
 
     fn read(&self, answer: Answer) -> Result<()> {
         answer.success().map_err(gone_is_lost)
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Lasting
     }
 }

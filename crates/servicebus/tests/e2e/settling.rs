@@ -4,6 +4,7 @@ use servicebus::types::{Map, Value};
 use servicebus::{DeadLetter, ErrorKind, ReceiverOptions, Settlement, SubQueue};
 use servicebus_emulator::{Answered, Failure, Fault, Operated};
 
+use crate::line::Line;
 use crate::support::*;
 
 #[tokio::test]
@@ -220,4 +221,27 @@ async fn a_reason_that_is_too_long_is_refused_here() {
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     soon(error.into_message().complete()).await.unwrap();
+}
+
+/// Over the management node as well: a repetition that is refused says nothing about the first attempt.
+#[tokio::test]
+async fn b59_a_repeated_request_whose_first_answer_was_lost_is_uncertain() {
+    let world = World::new().await;
+    let queue = world.queue("q");
+    world.send("q", &["m"]).await;
+    let message = soon(world.client.receiver("q").receive()).await.unwrap();
+    let line = Line::delaying(millis(0));
+    let elsewhere = line.client(&world.emulator, impatient()).receiver("q");
+    soon(elsewhere.peek(1)).await.unwrap();
+    line.cut();
+    let settling = tokio::spawn({
+        let token = message.lock_token();
+        async move { elsewhere.settle(token, Settlement::Complete).await }
+    });
+    soon(queue.wait_until(|now| now.messages.is_empty(), secs(5)))
+        .await
+        .unwrap();
+    world.order(Fault::Drop { connection: None });
+    let error = soon(settling).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Uncertain);
 }
