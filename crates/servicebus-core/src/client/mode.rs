@@ -6,7 +6,7 @@ use servicebus_amqp::engine::IncomingDelivery;
 use super::intake::Intake;
 use super::link::ReceivingLink;
 use super::locked_message::{LockedMessage, MessageLock};
-use super::renewer::{Hold, Lock, What};
+use super::renewer::{Hold, Holder, Lock, What};
 use crate::error::Result;
 use crate::lock_token::LockToken;
 use crate::management::ReceiveMode;
@@ -85,7 +85,10 @@ impl sealed::Mode for PeekLock {
         let message = ReceivedMessage::decode(delivery.payload, Origin::Locked(token))?;
         let hold = match early {
             Some(hold) if hold.is_held() => Some(hold),
-            Some(_) => return Ok(None),
+            Some(_) => {
+                link.forget(key);
+                return Ok(None);
+            }
             None if intake.session().is_some() => None,
             None => match hold(intake, &message, token, Some((&link, key)), arrived) {
                 Held::Yes(hold) => Some(hold),
@@ -180,6 +183,7 @@ pub(crate) fn hold(
         link: origin.map_or_else(std::sync::Weak::new, |(link, _)| Arc::downgrade(link)),
         locked_until,
         lost: None,
+        holder: Holder::Present,
     };
     Held::Yes(
         node.shared

@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::cell::Mortal as _;
 use super::clock::{now, random, sleep_until, wall};
 use super::link::ReceivingLink;
 use super::node::Node;
@@ -52,6 +53,14 @@ pub(crate) struct Lock {
     pub(crate) link: Weak<ReceivingLink>,
     pub(crate) locked_until: SystemTime,
     pub(crate) lost: Option<CancellationToken>,
+    pub(crate) holder: Holder,
+}
+
+/// Whether there is still somebody who may settle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holder {
+    Present,
+    Gone,
 }
 
 #[derive(Clone, Debug)]
@@ -130,7 +139,7 @@ impl Renewer {
             }
             for id in due.orphans.drain(..) {
                 schedule.remove(&id);
-                locks.remove(&id);
+                over.extend(locks.remove(&id));
             }
             let next = schedule.poll_timeout().map(|next| next.max(now + ROUND));
             state.looks_at = next;
@@ -196,10 +205,14 @@ impl Drop for Renewer {
 }
 
 impl Lock {
-    /// Tells the holder, and lets the link forget the delivery.
+    /// Tells the holder, or lets the link forget the delivery when there is none. When a lock ends is a guess where the
+    /// clocks differ: a message in the hands of the application is never given back because of it.
     fn end(self) {
         if let Some(lost) = &self.lost {
             lost.cancel();
+        }
+        if self.holder == Holder::Present {
+            return;
         }
         if let (What::Message(_, Some(delivery)), Some(link)) = (&self.what, self.link.upgrade()) {
             link.forget(*delivery);
@@ -212,7 +225,7 @@ impl Lock {
 struct Batches {
     batches: Vec<Batch>,
     sessions: Vec<(u64, Arc<Node>, Option<ByteString>, ByteString)>,
-    /// Those whose receiver is gone.
+    /// Those whose receiver or session is gone.
     orphans: Vec<u64>,
 }
 
@@ -229,11 +242,21 @@ impl Batches {
             self.orphans.push(id);
             return;
         };
-        let link = lock.link.upgrade().map(|link| link.name.clone());
-        match &lock.what {
-            What::Session(session) => {
-                self.sessions.push((id, node, link, session.clone()));
+        let link = lock.link.upgrade();
+        if let What::Session(session) = &lock.what {
+            match link.filter(|link| link.is_alive()) {
+                Some(link) => {
+                    self.sessions
+                        .push((id, node, Some(link.name.clone()), session.clone()));
+                }
+                // The session went with its link; it may be somebody else's by now.
+                None => self.orphans.push(id),
             }
+            return;
+        }
+        let link = link.map(|link| link.name.clone());
+        match &lock.what {
+            What::Session(_) => {}
             What::Message(token, _) => {
                 let same =
                     |batch: &&mut Batch| Arc::ptr_eq(&batch.node, &node) && batch.link == link;
@@ -397,9 +420,10 @@ impl Drop for Hold {
             return;
         }
         let mut state = self.renewer.lock();
-        if !state.locks.contains_key(&self.id) {
+        let Some(lock) = state.locks.get_mut(&self.id) else {
             return;
-        }
+        };
+        lock.holder = Holder::Gone;
         let now = now();
         let remaining = state.schedule.remaining(&self.id, now);
         state

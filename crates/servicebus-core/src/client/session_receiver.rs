@@ -19,8 +19,8 @@ use super::mode::{Mode, PeekLock};
 use super::node::Node;
 use super::operation::Operation;
 use super::receiver::{messages, peek, peek_from, receive_deferred, settle_all};
-use super::renewer::{Hold, Lock, What};
-use crate::error::{ErrorKind, Result};
+use super::renewer::{Hold, Holder, Lock, What};
+use crate::error::{Error, ErrorKind, Result};
 use crate::management::{RenewSessionLock, SessionState, SetSessionState};
 use crate::message::ReceivedMessage;
 use crate::names;
@@ -120,6 +120,7 @@ impl<M: Mode> SessionReceiver<M> {
                 link: Arc::downgrade(&link),
                 locked_until,
                 lost: None,
+                holder: Holder::Present,
             };
             let renewer = &node.shared.renewer;
             renewer.hold(lock, remaining, options.keep_lock)
@@ -408,7 +409,12 @@ async fn accept_once<M: Mode>(
     which: &Which,
     options: &SessionReceiverOptions,
 ) -> Result<Option<ReceivingLink>> {
-    let place = Place::for_link_to(node).await?;
+    // By a task, so that nobody who needs the same waits for this future to be polled.
+    let here = Arc::clone(node);
+    let place = tokio::spawn(async move { Place::for_link_to(&here).await });
+    let place = place.await.map_err(|error| {
+        Error::new(ErrorKind::Other, "a task of the client was ended").with_source(error)
+    })??;
     let mut properties = Map::new();
     let (filter, limit) = match which {
         Which::Named(id) => (session_filter(Some(id)), node.try_timeout()),

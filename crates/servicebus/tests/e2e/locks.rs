@@ -185,3 +185,20 @@ async fn b86_clocks_that_differ_do_not_cost_locks() {
         assert_eq!(queue.counts().unwrap().active, 0);
     }
 }
+
+/// How long a lock lasts is a guess when the clocks differ. A message in the hands of the application is not given back
+/// because of it.
+#[tokio::test(start_paused = true)]
+async fn b86_a_message_in_hand_is_not_given_back_on_a_guess() {
+    let start = system_time() - secs(1200);
+    let world = World::starting_at(start, RetryOptions::default()).await;
+    let queue = world.queue_with_locks("q", secs(60));
+    world.send("q", &["m"]).await;
+    let options = ReceiverOptions::new().keep_lock(KeepLock::Off);
+    let receiver = world.client.receiver_with("q", options);
+    let message = receiver.receive().await.unwrap();
+    world.pass(secs(40)).await;
+    assert!(queue.snapshot().unwrap().messages[0].lock.is_some());
+    message.complete().await.unwrap();
+    assert_eq!(queue.counts().unwrap().active, 0);
+}

@@ -3,7 +3,7 @@
 use servicebus::{
     ErrorKind, KeepLock, Message, ReceiveAndDelete, SessionReceiver, SessionReceiverOptions,
 };
-use servicebus_emulator::{Failure, Fault};
+use servicebus_emulator::{Answered, Failure, Fault};
 
 use crate::support::*;
 
@@ -360,4 +360,58 @@ async fn b118_a_thousand_sessions_at_a_time() {
     assert_eq!(queue.counts().unwrap().active, 0);
     assert_eq!(world.emulator.connections().len(), 1);
     assert_eq!(queue.snapshot().unwrap().receivers.len(), 1000);
+}
+
+/// A session that was given up is not renewed any more, though its receiver is still there.
+#[tokio::test(start_paused = true)]
+async fn b83_a_session_that_was_closed_or_lost_is_not_renewed() {
+    let world = World::with_frames().await;
+    let queue = world.session_queue("q");
+    let closed = world.client.accept_session("q", "a").await.unwrap();
+    let lost = world.client.accept_session("q", "b").await.unwrap();
+    world.pass(secs(55)).await;
+    closed.close().await;
+    world.detach("q", Failure::DetachForced);
+    queue
+        .wait_until(|now| now.receivers.is_empty(), secs(5))
+        .await
+        .unwrap();
+    // Others have them now.
+    let other = world.another_client();
+    let options = || SessionReceiverOptions::new().keep_lock(KeepLock::Off);
+    let _a: SessionReceiver = other
+        .accept_session_with("q", "a", options())
+        .await
+        .unwrap();
+    let _b: SessionReceiver = other
+        .accept_session_with("q", "b", options())
+        .await
+        .unwrap();
+    let before = world.count_frames("Transfer");
+    world.pass(secs(120)).await;
+    assert_eq!(world.count_frames("Transfer"), before);
+    drop((closed, lost));
+}
+
+/// The answer to a settlement was lost with the session: nothing says that the message comes again.
+#[tokio::test]
+async fn b59_a_settlement_whose_answer_was_lost_with_the_session_is_uncertain() {
+    let world = World::new().await;
+    let queue = world.session_queue("q");
+    world.send_to_session("q", "a", &["1"]).await;
+    let session = soon(world.client.accept_session("q", "a")).await.unwrap();
+    let message = soon(session.receive()).await.unwrap();
+    world.order(Fault::LoseAnswer {
+        entity: "q".into(),
+        operation: Answered::Settle,
+        applied: true,
+        times: 1,
+    });
+    let settling = tokio::spawn(message.complete());
+    soon(queue.wait_until(|now| now.messages.is_empty(), secs(5)))
+        .await
+        .unwrap();
+    world.order(Fault::Drop { connection: None });
+    let error = soon(settling).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Uncertain);
 }
