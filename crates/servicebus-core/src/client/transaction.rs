@@ -65,7 +65,7 @@ impl Transaction {
     /// # Errors
     ///
     /// As [`Sender::send`]; [`ErrorKind::Transaction`] when the transaction cannot be begun or is over;
-    /// [`ErrorKind::InvalidOperation`] for more than 100 messages.
+    /// [`ErrorKind::InvalidOperation`] for more than 100 messages, and for what belongs to another client.
     ///
     /// # Cancel safety
     ///
@@ -281,12 +281,13 @@ impl Transaction {
             // Nothing was done in it.
             return Ok(());
         };
-        begun.ended.store(true, Ordering::Release);
         let result = begun
             .coordinator
             .discharge(&begun.id, how, self.deadline())
             .instrument(tracing::debug_span!("end_transaction", ?how))
             .await;
+        // Not before: when this is dropped in its wait, the transaction is still to be rolled back.
+        begun.ended.store(true, Ordering::Release);
         result.map_err(|failure| match (how, failure.fate) {
             (Discharge::Commit, Fate::Unknown) => uncertain(failure.error),
             (Discharge::Commit, Fate::Known) if failure.error.kind() != ErrorKind::Transaction => {
@@ -300,6 +301,12 @@ impl Transaction {
     /// Counts what is to belong to it. Unless the guard is told of success, the transaction can only be rolled back.
     fn enlist(&self, node: &Node, count: usize) -> Result<Enlisting<'_>> {
         node.check()?;
+        if !Arc::ptr_eq(&node.shared, &self.shared) {
+            return Err(node.about(Error::new(
+                ErrorKind::InvalidOperation,
+                "the transaction was begun by another client",
+            )));
+        }
         let before = self.messages.fetch_add(count, Ordering::AcqRel);
         if before.saturating_add(count) > MAX_MESSAGES {
             self.messages.fetch_sub(count, Ordering::AcqRel);

@@ -185,3 +185,51 @@ async fn a_transaction_across_entities() {
     assert_eq!(from.counts().unwrap().active, 0);
     assert_eq!(to.counts().unwrap().active, 1);
 }
+
+/// Transactions of two clients have nothing to do with one another, whatever their ids are.
+#[tokio::test]
+async fn what_belongs_to_another_client_cannot_be_enlisted() {
+    let world = World::new().await;
+    let queue = world.queue("q");
+    world.send("q", &["theirs"]).await;
+    let other = world.another_client();
+    let (theirs, ours) = (other.sender("q"), world.client.sender("q"));
+    let their_transaction = other.transaction();
+    soon(their_transaction.send(&theirs, "1")).await.unwrap();
+    let transaction = world.client.transaction();
+    soon(transaction.send(&ours, "2")).await.unwrap();
+    let error = soon(transaction.send(&theirs, "3")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOperation);
+    let message = soon(other.receiver("q").receive()).await.unwrap();
+    let error = soon(transaction.complete(message)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOperation);
+    soon(error.into_message().complete()).await.unwrap();
+    soon(their_transaction.commit()).await.unwrap();
+    soon(transaction.rollback()).await.unwrap();
+    let messages = queue.snapshot().unwrap().messages;
+    assert_eq!(messages.len(), 1);
+}
+
+/// A roll-back that is dropped goes on in the background.
+#[tokio::test]
+async fn a_rollback_that_is_dropped_is_not_forgotten() {
+    let world = World::new().await;
+    world.queue("q");
+    world.send("q", &["order"]).await;
+    let receiver = world.client.receiver("q");
+    let order = soon(receiver.receive()).await.unwrap();
+    let token = order.lock_token();
+    let transaction = world.client.transaction();
+    soon(transaction.complete(order)).await.unwrap();
+    assert!(futures_util::poll!(Box::pin(transaction.rollback())).is_pending());
+    soon(async {
+        while receiver
+            .settle(token, servicebus::Settlement::Complete)
+            .await
+            .is_err()
+        {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
