@@ -1,5 +1,5 @@
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -60,7 +60,6 @@ pub struct Intake {
     early: Mutex<HashMap<LockToken, Hold>>,
     /// Held by the receive that is served next.
     turn: tokio::sync::Mutex<()>,
-    sweeping: AtomicBool,
     closing: Closing,
     /// Where the next peek begins.
     pub(crate) cursor: AtomicI64,
@@ -84,6 +83,10 @@ struct Flow {
     demand: usize,
     /// How many were taken since the credit was last looked at.
     taken: usize,
+    /// For how many rounds messages may still come that nobody asks for, because their credit was taken back.
+    surplus: u32,
+    /// Whether a task looks for them.
+    sweeping: bool,
 }
 
 impl Intake {
@@ -110,7 +113,6 @@ impl Intake {
             kept: Mutex::default(),
             early: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
-            sweeping: AtomicBool::new(false),
             closing: Closing::default(),
             cursor: AtomicI64::new(0),
         });
@@ -236,10 +238,18 @@ impl Intake {
         operation: &Operation<'_>,
     ) -> Result<(), (Duration, Error)> {
         let link = async {
+            self.check()?;
+            if let Some(link) = self.link.living() {
+                return Ok(link);
+            }
             let deadline = operation.begin().await?;
             self.link(deadline).await
         };
         let link = link.await.map_err(|error| (Duration::ZERO, error))?;
+        if self.available() > 0 {
+            // Left by the link before this one.
+            return Ok(());
+        }
         self.adjust_credit(&link);
         let since = now();
         if let Err(error) = link.link.wait_for(1).await {
@@ -263,6 +273,9 @@ impl Intake {
             return Ok(link);
         }
         if let Some(dead) = self.link.peek() {
+            if self.session().is_some() {
+                return Err(dead.session_lost());
+            }
             self.absorb(&dead);
         }
         let this = Arc::downgrade(self);
@@ -421,24 +434,26 @@ impl Intake {
         let refill = {
             let mut flow = lock(&self.flow);
             flow.demand = flow.demand.saturating_sub(count);
+            // A session takes its messages with it.
+            let kept = self.settings.mode == ReceiveMode::PeekLock && self.session().is_some();
+            if left_over && prefetch == 0 && !kept {
+                flow.surplus = QUIET_ROUNDS;
+            }
             prefetch > 0 && flow.taken >= prefetch.div_ceil(4)
         };
-        if !left_over && !refill {
-            return;
+        if (left_over || refill)
+            && let Some(link) = self.link.living()
+        {
+            self.adjust_credit(&link);
         }
-        let Some(link) = self.link.living() else {
-            return;
-        };
-        self.adjust_credit(&link);
-        let released = self.settings.mode == ReceiveMode::PeekLock
-            && prefetch == 0
-            && self.session().is_none();
-        if released && left_over && !self.sweeping.swap(true, Ordering::AcqRel) {
-            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-                runtime.spawn(sweep(Arc::downgrade(self)));
-            } else {
-                self.sweeping.store(false, Ordering::Release);
-            }
+        let mut flow = lock(&self.flow);
+        if flow.surplus > 0
+            && !flow.sweeping
+            && flow.demand == 0
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            flow.sweeping = true;
+            runtime.spawn(sweep(Arc::downgrade(self)));
         }
     }
 
@@ -461,14 +476,19 @@ impl Intake {
     /// Ends the intake: what is here is given back, or kept to be received when it was deleted at the broker.
     pub(crate) async fn close(&self) {
         self.closing.close();
-        let Some(link) = self.link.peek() else {
+        let Some(link) = self.link.peek().or_else(|| self.link.end()) else {
             return;
         };
+        let surplus = lock(&self.flow).surplus > 0;
+        if link.is_alive() && surplus {
+            // What was on its way when credit was taken back; a drain without credit is not answered.
+            tokio::time::sleep(KEEP).await;
+        }
         if link.is_alive() && link.link.status().is_ok_and(|status| status.credit > 0) {
             // A broker that does not answer keeps what it sent until its locks run out.
             let _ = tokio::time::timeout(DRAIN_TIMEOUT, link.link.drain()).await;
         }
-        self.link.take();
+        self.link.end();
         let left = inbox(&link, usize::MAX);
         lock(&self.kept).extend(left);
         if self.settings.mode == ReceiveMode::PeekLock {
@@ -526,29 +546,33 @@ impl Drop for Demand<'_> {
 
 /// Gives back messages that nobody asks for, until no more can be on their way.
 async fn sweep(intake: Weak<Intake>) {
-    let mut quiet_rounds = 0;
-    while quiet_rounds < QUIET_ROUNDS {
+    loop {
         tokio::time::sleep(KEEP).await;
         let Some(intake) = intake.upgrade() else {
             return;
         };
-        if lock(&intake.flow).demand > 0 {
-            // The one who asks leaves another sweep behind if need be.
-            intake.sweeping.store(false, Ordering::Release);
-            return;
+        {
+            let mut flow = lock(&intake.flow);
+            // The last one who asks leaves another sweep behind.
+            if flow.demand > 0 || flow.surplus == 0 {
+                flow.sweeping = false;
+                return;
+            }
+            flow.surplus -= 1;
+        }
+        if intake.settings.mode == ReceiveMode::ReceiveAndDelete {
+            // They are kept for the next receive.
+            continue;
         }
         let left = intake.pop_all();
         if left.is_empty() {
-            quiet_rounds += 1;
             continue;
         }
+        lock(&intake.flow).surplus = QUIET_ROUNDS;
         tracing::debug!(entity = %intake.node.address, count = left.len(), "messages that nobody asked for are given back");
         for taken in left {
             taken.link.release(taken.delivery.delivery);
         }
-    }
-    if let Some(intake) = intake.upgrade() {
-        intake.sweeping.store(false, Ordering::Release);
     }
 }
 

@@ -340,7 +340,7 @@ impl Sender {
     /// The sender is closed when the future is dropped; the link is detached in the background.
     pub async fn close(&self) {
         self.inner.closing.close();
-        if let Some(link) = self.inner.link.take() {
+        if let Some(link) = self.inner.link.end() {
             link.link.detach(DetachMode::Close, None).await;
         }
     }

@@ -148,7 +148,7 @@ impl Shared {
             .await?;
         if self.closing.is_closed() {
             // It was opened while the client was closed, which knows nothing of it.
-            cell.take();
+            cell.end();
         }
         self.closing.check()?;
         Ok(live)
@@ -238,7 +238,7 @@ impl Shared {
             intakes.iter().filter_map(Weak::upgrade).collect()
         };
         futures_util::future::join_all(intakes.iter().map(|intake| intake.close())).await;
-        let open = self.slots.iter().filter_map(Cell::take);
+        let open = self.slots.iter().filter_map(Cell::end);
         let closes = open.map(|live| async move { live.connection.close().await });
         futures_util::future::join_all(closes).await;
     }

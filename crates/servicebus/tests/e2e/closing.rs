@@ -179,3 +179,19 @@ async fn close_waits_for_what_is_under_way() {
     assert_eq!(messages.len(), 4);
     assert!(messages.iter().all(|message| message.lock.is_none()));
 }
+
+/// A link that was asked for by a call that nobody waits for any more does not outlive the close.
+#[tokio::test]
+async fn b122_a_link_that_was_being_made_is_closed_too() {
+    let world = World::new().await;
+    let queue = world.queue("q");
+    let receiver = world.client.receiver("q");
+    assert!(futures_util::poll!(Box::pin(receiver.receive())).is_pending());
+    soon(queue.wait_until(|now| now.receivers.len() == 1, secs(5)))
+        .await
+        .unwrap();
+    soon(receiver.close()).await;
+    soon(queue.wait_until(|now| now.receivers.is_empty(), secs(5)))
+        .await
+        .unwrap();
+}

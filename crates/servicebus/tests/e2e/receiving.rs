@@ -2,7 +2,9 @@
 
 use futures_util::StreamExt as _;
 use servicebus::{ErrorKind, KeepLock, Message, MessageState, ReceiverOptions, SubQueue};
+use servicebus_emulator::{Failure, Fault, Operated};
 
+use crate::line::Line;
 use crate::support::*;
 
 #[tokio::test]
@@ -427,4 +429,107 @@ async fn purge_deletes_what_is_not_locked() {
     assert_eq!(queue.counts().unwrap().active, 1);
     soon(held.complete()).await.unwrap();
     assert_eq!(soon(receiver.purge(Some(before))).await.unwrap(), 0);
+}
+
+/// Two receives wait, messages come for both, and one is dropped: what is left over when the other is served is given back.
+#[tokio::test(start_paused = true)]
+async fn b106_what_is_left_over_behind_a_slow_receive_is_given_back() {
+    let world = World::new().await;
+    let queue = world.queue("q");
+    let receiver = world.client.receiver("q");
+    let mut many = Box::pin(receiver.receive_batch(3, secs(60)));
+    let mut one = Box::pin(receiver.receive());
+    while queue
+        .snapshot()
+        .unwrap()
+        .receivers
+        .first()
+        .is_none_or(|r| r.credit < 3)
+    {
+        assert!(futures_util::poll!(&mut many).is_pending());
+        assert!(futures_util::poll!(&mut one).is_pending());
+        tokio::time::sleep(millis(1)).await;
+    }
+    world.send("q", &["1", "2", "3"]).await;
+    let locked = |count: usize| {
+        move |now: &servicebus_emulator::broker::Snapshot| {
+            now.messages.iter().filter(|m| m.lock.is_some()).count() == count
+        }
+    };
+    soon(queue.wait_until(locked(3), secs(5))).await.unwrap();
+    drop(many);
+    // It is there, and the application is busy with other things.
+    tokio::time::sleep(secs(1)).await;
+    let message = soon(one).await.unwrap();
+    soon(queue.wait_until(locked(1), secs(5))).await.unwrap();
+    message.complete().await.unwrap();
+    let other = world.another_client();
+    let rest = soon(other.receiver("q").receive_batch(5, secs(1)))
+        .await
+        .unwrap();
+    assert_eq!(rest.len(), 2);
+    assert!(rest.iter().all(|message| message.delivery_count() == 1));
+}
+
+/// A busy management node does not keep messages away that come on an attached link.
+#[tokio::test(start_paused = true)]
+async fn b101_messages_come_while_requests_are_held_off() {
+    let retry = impatient().retry.max_retries(0).busy_wait(secs(60));
+    let world = World::with(impatient().retry(retry)).await;
+    world.queue("q");
+    let receiver = world.client.receiver("q");
+    assert!(receiver.receive_within(secs(1)).await.unwrap().is_none());
+    let sender = world.another_client().sender("q");
+    world.order(Fault::Fail {
+        entity: "q".into(),
+        operation: Operated::Manage,
+        error: Failure::ServerBusy,
+        times: 1,
+    });
+    let error = receiver.peek(1).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ServiceBusy);
+    let (message, sent) = soon(async { tokio::join!(receiver.receive(), sender.send("m")) }).await;
+    sent.unwrap();
+    message.unwrap().complete().await.unwrap();
+}
+
+/// What is on its way when a receive ends is not forgotten by a close that follows at once.
+#[tokio::test(start_paused = true)]
+async fn b106_a_message_on_its_way_at_the_close_is_given_back() {
+    let world = World::new().await;
+    let queue = world.queue("q");
+    let line = Line::delaying(millis(100));
+    let client = line.client(&world.emulator, impatient());
+    let receiver = client.receiver("q");
+    assert!(receiver.receive_within(secs(5)).await.unwrap().is_none());
+    let send = async {
+        tokio::time::sleep(millis(950)).await;
+        world.send("q", &["m"]).await;
+    };
+    let (received, ()) = tokio::join!(receiver.receive_within(secs(1)), send);
+    assert!(received.unwrap().is_none());
+    assert!(queue.snapshot().unwrap().messages[0].lock.is_some());
+    receiver.close().await;
+    soon(queue.wait_until(|now| now.messages[0].lock.is_none(), secs(1)))
+        .await
+        .unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn b65_a_deleted_message_on_its_way_at_the_close_is_given_out() {
+    let world = World::new().await;
+    world.queue("q");
+    let line = Line::delaying(millis(100));
+    let client = line.client(&world.emulator, impatient());
+    let receiver = client.deleting_receiver("q");
+    assert!(receiver.receive_within(secs(5)).await.unwrap().is_none());
+    let send = async {
+        tokio::time::sleep(millis(950)).await;
+        world.send("q", &["m"]).await;
+    };
+    let (received, ()) = tokio::join!(receiver.receive_within(secs(1)), send);
+    assert!(received.unwrap().is_none());
+    receiver.close().await;
+    let message = receiver.receive().await.unwrap();
+    assert_eq!(message.text().as_deref(), Some("m"));
 }
