@@ -73,8 +73,8 @@ impl<M: Mode> Receiver<M> {
     /// # Errors
     ///
     /// What keeps the receiver from its messages after the attempts of the client's retry options, as
-    /// [`ErrorKind::EntityNotFound`], [`ErrorKind::Unauthorized`] or [`ErrorKind::Communication`];
-    /// [`ErrorKind::InvalidOperation`] where the entity requires sessions. The receiver can be used again.
+    /// [`ErrorKind::EntityNotFound`](crate::error::ErrorKind::EntityNotFound), [`ErrorKind::Unauthorized`](crate::error::ErrorKind::Unauthorized) or [`ErrorKind::Communication`](crate::error::ErrorKind::Communication);
+    /// [`ErrorKind::InvalidOperation`](crate::error::ErrorKind::InvalidOperation) where the entity requires sessions. The receiver can be used again.
     ///
     /// # Cancel safety
     ///
@@ -144,7 +144,7 @@ impl<M: Mode> Receiver<M> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::MessageNotFound`] when one of them is not deferred; as [`receive`](Self::receive) for others.
+    /// [`ErrorKind::MessageNotFound`](crate::error::ErrorKind::MessageNotFound) when one of them is not deferred; as [`receive`](Self::receive) for others.
     ///
     /// # Cancel safety
     ///
@@ -193,7 +193,7 @@ impl<M: Mode> Receiver<M> {
     ///
     /// # Errors
     ///
-    /// As [`receive`](Self::receive). It is not repeated: with [`ErrorKind::Uncertain`] messages may have been deleted.
+    /// As [`receive`](Self::receive). It is not repeated: with [`ErrorKind::Uncertain`](crate::error::ErrorKind::Uncertain) messages may have been deleted.
     ///
     /// # Cancel safety
     ///
@@ -237,7 +237,7 @@ impl<M: Mode> Receiver<M> {
     }
 
     /// Ends receiving, for all clones: gives messages that wait here back to the broker and detaches the link. Receives
-    /// that wait end with [`ErrorKind::Closed`], as does what is asked from now on. Messages in the hands of the
+    /// that wait end with [`ErrorKind::Closed`](crate::error::ErrorKind::Closed), as does what is asked from now on. Messages in the hands of the
     /// application can still be settled. Closing again does nothing.
     ///
     /// With [`ReceiveAndDelete`](super::ReceiveAndDelete) there is nobody to give messages back to: receiving goes on
@@ -258,7 +258,7 @@ impl Receiver<PeekLock> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::MessageLockLost`] when the lock is over; as [`receive`](Self::receive) for others.
+    /// [`ErrorKind::MessageLockLost`](crate::error::ErrorKind::MessageLockLost) when the lock is over; as [`receive`](Self::receive) for others.
     ///
     /// # Cancel safety
     ///
@@ -288,7 +288,7 @@ impl Receiver<PeekLock> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::MessageLockLost`] when one of them is over.
+    /// [`ErrorKind::MessageLockLost`](crate::error::ErrorKind::MessageLockLost) when one of them is over.
     ///
     /// # Cancel safety
     ///
