@@ -10,9 +10,12 @@
 )]
 
 mod amqp;
+mod client;
 mod codec;
+mod emulator;
 mod measure;
 mod memory;
+mod process;
 mod role;
 
 use std::process::ExitCode;
@@ -34,6 +37,13 @@ enum Command {
     Codec(codec::Options),
     /// Idle connections and links: memory and CPU time.
     Memory(memory::Options),
+    /// The Service Bus client against other clients: rate, CPU time and peak memory of the client's process.
+    Client(client::Options),
+    /// The emulator: start, CPU time per message, memory of what it holds.
+    Emulator(emulator::Options),
+    /// Our client in one case; what `client` and `emulator` start.
+    #[command(hide = true)]
+    Load(client::load::Options),
     /// One side of one run; what `amqp` starts.
     #[command(hide = true)]
     Role(role::Options),
@@ -46,6 +56,11 @@ fn main() -> ExitCode {
         Command::Amqp(options) => result = amqp::run(&options),
         Command::Codec(options) => result = codec::run(&options),
         Command::Memory(options) => result = memory::run(&options),
+        Command::Client(options) => result = client::run(&options),
+        Command::Emulator(options) => result = emulator::run(&options),
+        Command::Load(options) => {
+            allocation_counter::opt_out(|| result = client::load::run(&options));
+        }
         Command::Role(options) => {
             allocation_counter::opt_out(|| result = role::run(&options));
         }

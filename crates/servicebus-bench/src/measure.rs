@@ -58,12 +58,29 @@ fn nanoseconds(span: Duration) -> u64 {
 
 /// A memory figure of this process by its name in `/proc/self/status`.
 pub(crate) fn status_bytes(name: &str) -> anyhow::Result<u64> {
-    let status =
-        std::fs::read_to_string("/proc/self/status").context("this needs Linux's /proc")?;
-    status
+    status_bytes_of(std::process::id(), name)
+}
+
+/// A memory figure of a process.
+pub(crate) fn status_bytes_of(process: u32, name: &str) -> anyhow::Result<u64> {
+    std::fs::read_to_string(format!("/proc/{process}/status"))
+        .context("this needs Linux's /proc")?
         .lines()
         .filter_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
         .find_map(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok())
         .map(|kib| kib * 1024)
-        .with_context(|| format!("no {name} in /proc/self/status"))
+        .with_context(|| format!("no {name} in the status of process {process}"))
+}
+
+/// How long the threads of a process have run, to the nanosecond.
+pub(crate) fn cpu_time_of(process: u32) -> anyhow::Result<Duration> {
+    let mut sum = 0;
+    for thread in std::fs::read_dir(format!("/proc/{process}/task"))? {
+        let line = std::fs::read_to_string(thread?.path().join("schedstat"))?;
+        let ran = line.split(' ').next().unwrap_or_default();
+        sum += ran
+            .parse::<u64>()
+            .context("the kernel keeps no schedstat")?;
+    }
+    Ok(Duration::from_nanos(sum))
 }

@@ -1,6 +1,5 @@
 //! `servicebus-bench amqp`: every peer, case and size, interleaved in one run.
 
-mod process;
 mod proton;
 mod report;
 
@@ -10,6 +9,7 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 
 use crate::measure::Report;
+use crate::process;
 use crate::role::{Run, Settle, Side, name_of};
 use report::{Sample, Series};
 
@@ -178,7 +178,8 @@ impl Options {
     }
 }
 
-fn chosen<'a, T>(some: &'a [T], all: &'a [T]) -> &'a [T] {
+/// Those chosen on the command line, or else all.
+pub(crate) fn chosen<'a, T>(some: &'a [T], all: &'a [T]) -> &'a [T] {
     if some.is_empty() { all } else { some }
 }
 

@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// Starts a listening process and, with the port it prints, a connecting one; gives both their reports.
 ///
 /// Neither process outlives the call.
-pub(super) async fn pair(
+pub(crate) async fn pair(
     listening: Command,
     connecting: impl FnOnce(u16) -> anyhow::Result<Command>,
 ) -> anyhow::Result<[Report; 2]> {
@@ -34,13 +34,14 @@ pub(super) async fn pair(
     .context("no end in time")?
 }
 
-struct Process {
+/// A process that prints what it has to say as lines, and ends when it is dropped.
+pub(crate) struct Process {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Process {
-    fn start(mut command: Command) -> anyhow::Result<Self> {
+    pub(crate) fn start(mut command: Command) -> anyhow::Result<Self> {
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -53,15 +54,31 @@ impl Process {
         })
     }
 
+    /// The next line it prints, within two minutes.
+    pub(crate) async fn line(&mut self) -> anyhow::Result<String> {
+        timeout(LIMIT, self.lines.next_line())
+            .await
+            .context("no answer in time")??
+            .context("it ended without an answer")
+    }
+
+    /// Its process id.
+    pub(crate) fn id(&self) -> anyhow::Result<u32> {
+        self.child.id().context("it has ended")
+    }
+
     async fn port(&mut self) -> anyhow::Result<u16> {
-        let line = self.lines.next_line().await?.context("no port")?;
+        let line = self.line().await?;
         let port = line.strip_prefix("port ").context("not a port")?;
         Ok(port.parse()?)
     }
 
-    async fn report(mut self) -> anyhow::Result<Report> {
-        let line = self.lines.next_line().await?.context("no report")?;
-        let status = self.child.wait().await?;
+    /// What it measured, once it has ended well.
+    pub(crate) async fn report(mut self) -> anyhow::Result<Report> {
+        let line = self.line().await?;
+        let status = timeout(LIMIT, self.child.wait())
+            .await
+            .context("no end in time")??;
         ensure!(status.success(), "{status}");
         Ok(serde_json::from_str(&line)?)
     }

@@ -1,0 +1,157 @@
+//! The programs of the other clients, set up in the target folder on first use.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, ensure};
+
+use super::{Case, Peer};
+use crate::emulator::{cargo, target_folder};
+use crate::role::name_of;
+
+/// The clients that can be had here.
+pub(super) struct Peers {
+    own: PathBuf,
+    azservicebus: Option<PathBuf>,
+    python: Option<PathBuf>,
+    javascript: Option<PathBuf>,
+}
+
+impl Peers {
+    /// Builds and installs what is wanted; says which cannot be had, and why.
+    pub(super) fn set_up(wanted: &[Peer]) -> anyhow::Result<Self> {
+        let had = |peer: Peer, set_up: fn() -> anyhow::Result<PathBuf>| {
+            if !wanted.contains(&peer) {
+                return None;
+            }
+            set_up()
+                .inspect_err(|error| eprintln!("without {}: {error:#}", name_of(peer)))
+                .ok()
+        };
+        Ok(Self {
+            own: std::env::current_exe()?,
+            azservicebus: had(Peer::Azservicebus, azservicebus),
+            python: had(Peer::Python, python),
+            javascript: had(Peer::Javascript, javascript),
+        })
+    }
+
+    pub(super) fn has(&self, peer: Peer) -> bool {
+        match peer {
+            Peer::Servicebus => true,
+            Peer::Azservicebus => self.azservicebus.is_some(),
+            Peer::Python => self.python.is_some(),
+            Peer::Javascript => self.javascript.is_some(),
+        }
+    }
+
+    /// The client in one case. All take the same arguments and print a report.
+    pub(super) fn command(
+        &self,
+        peer: Peer,
+        connection_string: &str,
+        case: Case,
+        count: usize,
+    ) -> anyhow::Result<tokio::process::Command> {
+        let path = |path: &Option<PathBuf>| path.clone().context("it was not set up");
+        let mut command = match peer {
+            Peer::Servicebus => {
+                let mut command = tokio::process::Command::new(&self.own);
+                command.arg("load");
+                command
+            }
+            Peer::Azservicebus => tokio::process::Command::new(path(&self.azservicebus)?),
+            Peer::Python => {
+                let mut command = tokio::process::Command::new(path(&self.python)?);
+                command.arg(source("servicebus.py"));
+                command
+            }
+            Peer::Javascript => {
+                let mut command = tokio::process::Command::new("node");
+                command
+                    .arg(source("servicebus.js"))
+                    .env("NODE_PATH", path(&self.javascript)?);
+                command
+            }
+        };
+        command
+            .args([connection_string, &name_of(case), case.queue()])
+            .arg(count.to_string());
+        Ok(command)
+    }
+}
+
+/// A file of this package's `peers` folder.
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("peers")
+        .join(name)
+}
+
+/// The program in `peers/azservicebus`.
+fn azservicebus() -> anyhow::Result<PathBuf> {
+    let folder = target_folder()?.join("peers/azservicebus");
+    cargo(&source("azservicebus/Cargo.toml"), &folder, &[])?;
+    Ok(folder.join("release/azservicebus-bench"))
+}
+
+/// A Python interpreter that has the SDK.
+fn python() -> anyhow::Result<PathBuf> {
+    let folder = filled_once("python-azure-servicebus-7.15.0", |folder| {
+        succeed(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
+        succeed(
+            Command::new(folder.join("bin/python"))
+                .args(["-m", "pip", "--quiet", "--disable-pip-version-check"])
+                .args(["install", "azure-servicebus==7.15.0"]),
+        )
+    })?;
+    Ok(folder.join("bin/python"))
+}
+
+/// A folder of packages for Node, with the SDK.
+fn javascript() -> anyhow::Result<PathBuf> {
+    succeed(Command::new("node").arg("--version"))?;
+    let folder = filled_once("node-azure-service-bus-7.9.5", |folder| {
+        succeed(
+            Command::new("npm")
+                .args(["install", "--no-audit", "--no-fund", "--ignore-scripts"])
+                .arg("--prefix")
+                .arg(folder)
+                .arg("@azure/service-bus@7.9.5"),
+        )
+    })?;
+    Ok(folder.join("node_modules"))
+}
+
+/// `peers/<name>` in the target folder. What was left half-filled is filled anew.
+fn filled_once(
+    name: &str,
+    fill: impl FnOnce(&Path) -> anyhow::Result<()>,
+) -> anyhow::Result<PathBuf> {
+    let folder = target_folder()?.join("peers").join(name);
+    let complete = folder.join(".complete");
+    if !complete.exists() {
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
+        }
+        fs::create_dir_all(&folder)?;
+        fill(&folder)?;
+        File::create(complete)?;
+    }
+    Ok(folder)
+}
+
+fn succeed(command: &mut Command) -> anyhow::Result<()> {
+    let name = command.get_program().display().to_string();
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| name.clone())?;
+    ensure!(
+        output.status.success(),
+        "{name}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(())
+}

@@ -1,0 +1,109 @@
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context as _, ensure};
+use tokio::process::Command;
+
+use crate::process::Process;
+
+/// Queues without limits to the life of a message, so that each run finds what the last one left.
+const CONFIG: &str = r#"{
+  "UserConfig": {
+    "Namespaces": [
+      {
+        "Name": "sbemulatorns",
+        "Queues": [
+          { "Name": "queue", "Properties": { "LockDuration": "PT5M" } },
+          { "Name": "sessions", "Properties": { "LockDuration": "PT5M", "RequiresSession": true } }
+        ],
+        "Topics": []
+      }
+    ],
+    "Logging": { "Type": "File" }
+  }
+}"#;
+
+/// The emulator's program, running. Dropping it ends it.
+pub(crate) struct Program {
+    process: Process,
+    connection_string: String,
+    _files: tempfile::TempDir,
+}
+
+impl Program {
+    /// Builds the program, as far as that is not done already.
+    pub(crate) fn build() -> anyhow::Result<PathBuf> {
+        let folder = target_folder()?;
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
+        let selection = ["--package", "servicebus-emulator", "--features", "binary"];
+        cargo(&manifest, &folder, &selection)?;
+        Ok(folder.join("release/servicebus-emulator"))
+    }
+
+    /// Builds and starts the program, with the queues `queue` and `sessions`.
+    ///
+    /// It listens on AMQP's own port, as some clients know no other, on a loopback address that nobody else is likely to
+    /// use.
+    pub(crate) async fn start() -> anyhow::Result<Self> {
+        Self::launch(&Self::build()?).await
+    }
+
+    /// Starts the program that [`build`](Self::build) gave.
+    pub(super) async fn launch(program: &Path) -> anyhow::Result<Self> {
+        let files = tempfile::tempdir()?;
+        let config = files.path().join("config.json");
+        std::fs::write(&config, CONFIG)?;
+        let [_, _, a, b] = std::process::id().to_be_bytes();
+        let mut command = Command::new(program);
+        command
+            .args(["--host", &format!("127.58.{a}.{b}"), "--port", "5672"])
+            .args(["--http-port", "0", "--config"])
+            .arg(config)
+            .stderr(Stdio::null());
+        let mut process = Process::start(command)?;
+        let connection_string = process.line().await.context("the emulator")?;
+        Ok(Self {
+            process,
+            connection_string,
+            _files: files,
+        })
+    }
+
+    pub(crate) fn connection_string(&self) -> &str {
+        &self.connection_string
+    }
+
+    /// Its process id.
+    pub(super) fn id(&self) -> anyhow::Result<u32> {
+        self.process.id()
+    }
+}
+
+/// Builds what `selection` names of the workspace of `manifest` into `folder`, for release.
+pub(crate) fn cargo(manifest: &Path, folder: &Path, selection: &[&str]) -> anyhow::Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = std::process::Command::new(cargo)
+        .args(["build", "--release", "--locked", "--quiet"])
+        .arg("--manifest-path")
+        .arg(manifest)
+        .arg("--target-dir")
+        .arg(folder)
+        .args(selection)
+        .output()?;
+    ensure!(
+        output.status.success(),
+        "cargo build: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(())
+}
+
+/// The target folder this program was built into: the nearest folder above it that carries cargo's tag.
+pub(crate) fn target_folder() -> anyhow::Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    program
+        .ancestors()
+        .find(|folder| folder.join("CACHEDIR.TAG").exists())
+        .map(Path::to_path_buf)
+        .with_context(|| format!("{} is not in a target folder", program.display()))
+}
