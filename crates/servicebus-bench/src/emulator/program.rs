@@ -1,5 +1,6 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use anyhow::{Context as _, ensure};
 use tokio::process::Command;
@@ -22,6 +23,8 @@ const CONFIG: &str = r#"{
     "Logging": { "Type": "File" }
   }
 }"#;
+
+static LAUNCHES: AtomicU8 = AtomicU8::new(0);
 
 /// The emulator's program, running. Dropping it ends it.
 pub(crate) struct Program {
@@ -53,10 +56,17 @@ impl Program {
         let files = tempfile::tempdir()?;
         let config = files.path().join("config.json");
         std::fs::write(&config, CONFIG)?;
+        // One after another: the last one may not have ended yet.
+        let number = LAUNCHES.fetch_add(1, Ordering::Relaxed) % 100;
         let [_, _, a, b] = std::process::id().to_be_bytes();
         let mut command = Command::new(program);
         command
-            .args(["--host", &format!("127.58.{a}.{b}"), "--port", "5672"])
+            .args([
+                "--host",
+                &format!("127.{}.{a}.{b}", 100 + number),
+                "--port",
+                "5672",
+            ])
             .args(["--http-port", "0", "--config"])
             .arg(config)
             .stderr(Stdio::null());
