@@ -13,6 +13,6 @@ pub type Connecting<'a> =
 pub trait Connect: Debug + Send + Sync + 'static {
     /// Opens a connection with these settings, and waits for the peer's `open`. Names are looked up anew each time.
     ///
-    /// Dropping the future has to give the attempt up.
+    /// It has to come to an end by itself, for there is one attempt at a time; dropping the future has to give it up.
     fn connect(&self, config: Config) -> Connecting<'_>;
 }

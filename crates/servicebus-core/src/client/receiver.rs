@@ -27,9 +27,9 @@ const DELETE_AT_ONCE: u32 = 500;
 /// The type parameter says how: with [`PeekLock`] messages are locked and have to be settled, with
 /// [`ReceiveAndDelete`](super::ReceiveAndDelete) they are deleted as they come.
 ///
-/// It can be cloned and used from many tasks at once: receives are served in turn, and settling never waits for them. The
-/// link is attached when it is first needed and again after it was lost. When the last clone is gone, messages that wait in
-/// it are given back and the link is detached.
+/// It can be cloned and used from many tasks at once: receives are served in turn, so poll or drop one that was begun;
+/// settling never waits for them. The link is attached when it is first needed and again after it was lost. When the
+/// last clone is gone, messages that wait in it are given back and the link is detached.
 #[derive(Debug)]
 pub struct Receiver<M = PeekLock> {
     intake: Arc<Intake>,

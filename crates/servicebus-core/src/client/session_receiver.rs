@@ -158,7 +158,10 @@ impl<M: Mode> SessionReceiver<M> {
                 Some(hold) => hold.lost(),
                 None => CancellationToken::new(),
             };
-            tokio::spawn(cancel_with_link(self.link.link.ended(), token.clone()));
+            // Elsewhere the next renewal notices.
+            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                runtime.spawn(cancel_with_link(self.link.link.ended(), token.clone()));
+            }
             token
         });
         token.clone()

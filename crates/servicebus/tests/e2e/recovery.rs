@@ -399,3 +399,25 @@ fn fail(operation: Operated, error: Failure, times: u32) -> Fault {
         times,
     }
 }
+
+/// A future that is begun and then left alone, as the other arm of a `select!` does, keeps nobody else waiting.
+#[tokio::test]
+async fn b42_a_future_that_is_not_polled_keeps_nobody_waiting() {
+    let world = World::new().await;
+    let queue = world.queue("q");
+    world.session_queue("s");
+    let client = &world.client;
+    let (sender, receiver) = (client.sender("q"), client.receiver("q"));
+    let mut accept = Box::pin(client.accept_session("s", "a"));
+    let mut send = Box::pin(sender.send("1"));
+    let mut peek = Box::pin(receiver.peek(1));
+    assert!(futures_util::poll!(&mut accept).is_pending());
+    assert!(futures_util::poll!(&mut send).is_pending());
+    assert!(futures_util::poll!(&mut peek).is_pending());
+    soon(sender.clone().send("2")).await.unwrap();
+    soon(receiver.clone().peek(1)).await.unwrap();
+    soon(client.accept_session("s", "b")).await.unwrap();
+    soon(sender.close()).await;
+    assert_eq!(queue.counts().unwrap().active, 1);
+    soon(accept).await.unwrap();
+}
