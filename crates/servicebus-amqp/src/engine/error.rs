@@ -157,8 +157,8 @@ pub enum RequestError {
         /// The peer's max-message-size.
         limit: u64,
     },
-    /// A delivery-tag has 1 to 32 bytes (AMQP 1.0 §2.8.7).
-    #[error("a delivery tag of {length} bytes; 1 to 32 are legal")]
+    /// A delivery-tag has at most 32 bytes (AMQP 1.0 §2.8.7).
+    #[error("a delivery tag of {length} bytes; at most 32 are legal")]
     Tag {
         /// The length of the tag.
         length: usize,

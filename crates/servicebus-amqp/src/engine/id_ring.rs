@@ -5,7 +5,7 @@ use super::serial;
 
 /// The unsettled deliveries of one direction of a session: delivery-id to slot.
 ///
-/// Ids only grow, so the map is an array from the oldest id on. A few deliveries that stay unsettled while many others
+/// Ids grow as a rule, so the map is an array from the oldest id on. A few deliveries that stay unsettled while many others
 /// come and go would make it long and empty; they are moved to a tree then, each at most once.
 #[derive(Debug)]
 pub(super) struct IdRing {
@@ -27,6 +27,20 @@ impl IdRing {
             recent: VecDeque::new(),
             live: 0,
             old: BTreeMap::new(),
+        }
+    }
+
+    /// Adds an id: as a rule one that is higher than all before it. An id that is there gets the new slot.
+    pub(super) fn insert(&mut self, id: u64, slot: u32) {
+        if id >= self.end() {
+            self.push(id, slot);
+        } else if let Some(entry) = self.index(id).and_then(|index| self.recent.get_mut(index)) {
+            if *entry == NONE {
+                self.live += 1;
+            }
+            *entry = slot;
+        } else {
+            self.old.insert(id, slot);
         }
     }
 
@@ -180,6 +194,23 @@ mod tests {
         assert_eq!(ring.find(501, 999), None);
         assert_eq!(ring.find(9_001, 9_002), None);
         assert_eq!(ring.find(4_999, 9_000).map(|(id, _)| id), Some(5_000));
+    }
+
+    #[test]
+    fn takes_ids_out_of_order_and_twice() {
+        let mut ring = IdRing::new();
+        for id in [10, 12, 11, 12, 9, 13] {
+            ring.insert(id, u32::try_from(id).unwrap());
+        }
+        assert_eq!(all(&ring), [9, 10, 11, 12, 13]);
+        for id in [10, 11, 12, 13] {
+            ring.remove(id);
+        }
+        ring.insert(8, 8);
+        assert_eq!(all(&ring), [8, 9]);
+        ring.remove(8);
+        ring.remove(9);
+        assert_eq!(ring.len(), 0);
     }
 
     #[test]

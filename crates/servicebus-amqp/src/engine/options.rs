@@ -133,7 +133,7 @@ pub struct OutgoingDelivery {
     /// What follows `payload` in the encoded message: lets a body go out without being copied to the sections before it.
     /// Default empty.
     pub tail: Bytes,
-    /// The delivery-tag, 1 to 32 bytes, unique among the unsettled deliveries of the link. `None` lets the engine
+    /// The delivery-tag, at most 32 bytes, unique among the unsettled deliveries of the link. `None` lets the engine
     /// choose; do not mix the two on one link.
     pub tag: Option<Bytes>,
     /// The message-format; 0 for AMQP messages.

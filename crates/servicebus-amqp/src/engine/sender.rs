@@ -121,7 +121,7 @@ impl Connection {
             });
         }
         if let Some(tag) = &delivery.tag
-            && (tag.is_empty() || tag.len() > 32)
+            && tag.len() > 32
         {
             return Err(RequestError::Tag { length: tag.len() });
         }

@@ -83,6 +83,8 @@ impl Client {
                 self.locks.insert(Locked { entity, token }) as u64
             }
             None => {
+                // Nothing can be said of a settled delivery later, so its tag is empty, as the service's is.
+                outgoing.tag = Some(Bytes::new());
                 outgoing.settled = true;
                 NO_LOCK
             }

@@ -58,10 +58,7 @@ async fn a_message_is_sent_delivered_and_completed() {
         timestamp("x-opt-locked-until").as_millis(),
         START_MILLIS + 5000
     );
-    assert_eq!(
-        annotation(&delivery, "x-opt-message-state"),
-        Some(Value::Int(0))
-    );
+    assert_eq!(annotation(&delivery, "x-opt-message-state"), None);
 
     let queue = emulator.default_namespace().entity("q1");
     assert_eq!(queue.counts().unwrap().active, 1);
