@@ -421,3 +421,26 @@ async fn b42_a_future_that_is_not_polled_keeps_nobody_waiting() {
     assert_eq!(queue.counts().unwrap().active, 1);
     soon(accept).await.unwrap();
 }
+
+/// The service takes idle links away, and then the connection that has none: the next use does not notice.
+#[tokio::test(start_paused = true)]
+async fn b21_an_idle_connection_that_was_closed_is_opened_again() {
+    let world = World::with_frames().await;
+    let queue = world.queue("q");
+    let sender = world.client.sender("q");
+    sender.send("1").await.unwrap();
+    world.pass(secs(600)).await;
+    world.detach("q", Failure::DetachForced);
+    world.pass(secs(300)).await;
+    world.order(Fault::Close {
+        connection: None,
+        condition: "amqp:connection:forced".into(),
+        description: "no links".into(),
+    });
+    soon(world.no_connections()).await;
+    world.pass(secs(100)).await;
+    soon(sender.send("2")).await.unwrap();
+    soon(world.client.receiver("q").peek(1)).await.unwrap();
+    assert_eq!(queue.counts().unwrap().active, 2);
+    assert_eq!(world.emulator.connections().len(), 1);
+}
