@@ -137,12 +137,12 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     }
 }
 
-async fn measure(options: &Options, peers: &Peers, series: &mut [Series]) -> anyhow::Result<()> {
+async fn measure(options: &Options, peers: &Peers, series: &mut Vec<Series>) -> anyhow::Result<()> {
     let emulator = Program::start().await?;
     let client = Client::from_connection_string(emulator.connection_string())?;
     let rounds = if options.quick { 1 } else { options.rounds };
     for round in 1..=rounds {
-        for series in &mut *series {
+        for series in series.iter_mut() {
             let Entry { peer, case } = series.entry;
             eprint!(
                 "\rround {round} of {rounds}: {:40}\r",
@@ -153,15 +153,18 @@ async fn measure(options: &Options, peers: &Peers, series: &mut [Series]) -> any
                 fill(&client, case.queue(), count).await?;
             }
             let command = peers.command(peer, emulator.connection_string(), case, count)?;
-            let report = Process::start(command)?
-                .report()
-                .await
-                .with_context(|| format!("{} {}", name_of(peer), name_of(case)))?;
-            series.samples.push(report.into());
-            if case.sends() {
+            let report = async { Process::start(command)?.report().await }.await;
+            match report.with_context(|| format!("{} {}", name_of(peer), name_of(case))) {
+                Ok(report) => series.samples.push(report.into()),
+                Err(error) if peer == Peer::Servicebus => return Err(error),
+                Err(error) => eprintln!("\nleft out: {error:#}"),
+            }
+            // Of sessions, a client that failed can leave some.
+            if case != Case::Session {
                 client.deleting_receiver(case.queue()).purge(None).await?;
             }
         }
+        series.retain(|series| !series.samples.is_empty());
     }
     eprint!("\r{:60}\r", "");
     client.close().await;
