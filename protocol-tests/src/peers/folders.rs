@@ -32,12 +32,13 @@ pub(super) fn filled_once(
     Ok(folder)
 }
 
-/// The target folder this test was built into: the nearest folder above the program that carries cargo's tag.
+/// The target folder this test was built into: the nearest folder above the program in which cargo notes its compiler. (Its
+/// `CACHEDIR.TAG` is not there if somebody else made the folder.)
 pub(crate) fn target_folder() -> Result<PathBuf, Failure> {
     let program = std::env::current_exe()?;
     program
         .ancestors()
-        .find(|folder| folder.join("CACHEDIR.TAG").exists())
+        .find(|folder| folder.join(".rustc_info.json").exists())
         .map(Path::to_path_buf)
         .ok_or_else(|| format!("{} is not in a cargo target folder", program.display()).into())
 }
