@@ -53,11 +53,10 @@ async fn play(client: &Client, case: Case, queue: &str, count: usize) -> anyhow:
         Case::ReceiveAndDelete => receive_and_delete(client, queue, count).await,
         Case::Session => session(client, queue, count).await,
         Case::Through => {
-            let (meter, received) = tokio::try_join!(
+            let (meter, _) = tokio::try_join!(
                 send(client, queue, count),
                 peek_lock_complete(client, queue, count)
             )?;
-            drop(received);
             Ok(meter)
         }
     }
@@ -100,7 +99,7 @@ async fn send_batch(client: &Client, queue: &str, count: usize) -> anyhow::Resul
 }
 
 async fn peek_lock_complete(client: &Client, queue: &str, count: usize) -> anyhow::Result<Meter> {
-    let options = ReceiverOptions::new().prefetch(IN_FLIGHT as u32);
+    let options = ReceiverOptions::new().prefetch(u32::try_from(IN_FLIGHT)?);
     let receiver = client.receiver_with(queue, options);
     let meter = Meter::start();
     complete(receiver.stream().take(count)).await?;
@@ -108,7 +107,7 @@ async fn peek_lock_complete(client: &Client, queue: &str, count: usize) -> anyho
 }
 
 async fn receive_and_delete(client: &Client, queue: &str, count: usize) -> anyhow::Result<Meter> {
-    let options = ReceiverOptions::new().prefetch(IN_FLIGHT as u32);
+    let options = ReceiverOptions::new().prefetch(u32::try_from(IN_FLIGHT)?);
     let receiver = client.deleting_receiver_with(queue, options);
     let meter = Meter::start();
     let mut messages = pin!(receiver.stream().take(count));
@@ -126,7 +125,7 @@ async fn session(client: &Client, queue: &str, count: usize) -> anyhow::Result<M
     let meter = Meter::start();
     for _ in 0..count / PER_SESSION {
         let options = SessionReceiverOptions::new()
-            .prefetch(PER_SESSION as u32)
+            .prefetch(u32::try_from(PER_SESSION)?)
             .accept_wait(WAIT);
         let session = client
             .accept_next_session_with::<servicebus::PeekLock>(queue, options)

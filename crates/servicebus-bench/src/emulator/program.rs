@@ -108,12 +108,12 @@ pub(crate) fn cargo(manifest: &Path, folder: &Path, selection: &[&str]) -> anyho
     Ok(())
 }
 
-/// The target folder this program was built into: the nearest folder above it that carries cargo's tag.
+/// The target folder this program was built into: the nearest folder above it in which cargo notes its compiler.
 pub(crate) fn target_folder() -> anyhow::Result<PathBuf> {
     let program = std::env::current_exe()?;
     program
         .ancestors()
-        .find(|folder| folder.join("CACHEDIR.TAG").exists())
+        .find(|folder| folder.join(".rustc_info.json").exists())
         .map(Path::to_path_buf)
         .with_context(|| format!("{} is not in a target folder", program.display()))
 }
