@@ -84,3 +84,11 @@ pub(crate) fn cpu_time_of(process: u32) -> anyhow::Result<Duration> {
     }
     Ok(Duration::from_nanos(sum))
 }
+
+/// The middle of some values; of none, the default.
+pub(crate) fn median<T: PartialOrd + Default>(values: impl Iterator<Item = T>) -> T {
+    let mut values: Vec<_> = values.collect();
+    values.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+    let middle = values.len() / 2;
+    values.into_iter().nth(middle).unwrap_or_default()
+}

@@ -37,8 +37,21 @@ pub(crate) fn trusting(pem: &str) -> TlsOptions {
 }
 
 pub(crate) async fn open(listener: &Listener, options: ConnectOptions) -> (Connection, Connection) {
+    let (client, served) = attempt(listener, "127.0.0.1", &options).await;
+    (client.unwrap(), served.unwrap())
+}
+
+/// What connecting to this host gives the client, and what it gives the listener.
+async fn attempt(
+    listener: &Listener,
+    host: &str,
+    options: &ConnectOptions,
+) -> (
+    Result<Connection, ConnectError>,
+    Result<Connection, ConnectError>,
+) {
     let port = listener.local_addr().unwrap().port();
-    let connect = Connection::connect("127.0.0.1", port, &options, Config::new("client"));
+    let connect = Connection::connect(host, port, options, Config::new("client"));
     let accept = async {
         listener
             .accept()
@@ -47,8 +60,7 @@ pub(crate) async fn open(listener: &Listener, options: ConnectOptions) -> (Conne
             .open(Config::new("listener"))
             .await
     };
-    let (client, listener) = tokio::join!(connect, accept);
-    (client.unwrap(), listener.unwrap())
+    tokio::join!(connect, accept)
 }
 
 #[tokio::test]
@@ -70,18 +82,8 @@ async fn one_port_takes_every_transport() {
 #[tokio::test]
 async fn a_certificate_that_nobody_trusts_is_refused() {
     let (listener, _) = listener().await;
-    let port = listener.local_addr().unwrap().port();
     let options = ConnectOptions::new(Transport::Tls);
-    let connect = Connection::connect("localhost", port, &options, Config::new("client"));
-    let accept = async {
-        listener
-            .accept()
-            .await
-            .unwrap()
-            .open(Config::new("listener"))
-            .await
-    };
-    let (client, served) = tokio::join!(connect, accept);
+    let (client, served) = attempt(&listener, "localhost", &options).await;
     assert!(matches!(client, Err(ConnectError::Tls(_))), "{client:?}");
     assert!(served.is_err());
 }
@@ -89,19 +91,9 @@ async fn a_certificate_that_nobody_trusts_is_refused() {
 #[tokio::test]
 async fn a_certificate_for_another_name_is_refused() {
     let (listener, pem) = listener().await;
-    let port = listener.local_addr().unwrap().port();
     let options = ConnectOptions::new(Transport::Tls)
         .with_tls(trusting(&pem).with_server_name("elsewhere.example"));
-    let connect = Connection::connect("127.0.0.1", port, &options, Config::new("client"));
-    let accept = async {
-        listener
-            .accept()
-            .await
-            .unwrap()
-            .open(Config::new("listener"))
-            .await
-    };
-    let (client, _) = tokio::join!(connect, accept);
+    let (client, _) = attempt(&listener, "127.0.0.1", &options).await;
     assert!(matches!(client, Err(ConnectError::Tls(_))), "{client:?}");
 }
 
@@ -110,18 +102,8 @@ async fn a_listener_can_refuse_what_is_not_tls() {
     let plain = Listener::bind("127.0.0.1:0", ListenOptions::default().without_plain())
         .await
         .unwrap();
-    let port = plain.local_addr().unwrap().port();
     let options = ConnectOptions::new(Transport::Tcp);
-    let connect = Connection::connect("127.0.0.1", port, &options, Config::new("client"));
-    let accept = async {
-        plain
-            .accept()
-            .await
-            .unwrap()
-            .open(Config::new("listener"))
-            .await
-    };
-    let (client, served) = tokio::join!(connect, accept);
+    let (client, served) = attempt(&plain, "127.0.0.1", &options).await;
     assert!(client.is_err());
     assert!(matches!(served, Err(ConnectError::Tls(_))), "{served:?}");
 }

@@ -2,7 +2,7 @@ use clap::ValueEnum as _;
 use serde::Serialize;
 
 use super::{Case, Entry, Peer};
-use crate::measure::Report;
+use crate::measure::{Report, median};
 use crate::role::name_of;
 
 /// The figures of one entry in one round; of several rounds, the medians.
@@ -33,20 +33,13 @@ impl Sample {
 
     fn median(samples: &[Self]) -> Self {
         Self {
-            rate: median(samples, |sample| sample.rate),
-            sender_cpu_us: median(samples, |sample| sample.sender_cpu_us),
-            receiver_cpu_us: median(samples, |sample| sample.receiver_cpu_us),
-            sender_rss: median(samples, |sample| sample.sender_rss),
-            receiver_rss: median(samples, |sample| sample.receiver_rss),
+            rate: median(samples.iter().map(|sample| sample.rate)),
+            sender_cpu_us: median(samples.iter().map(|sample| sample.sender_cpu_us)),
+            receiver_cpu_us: median(samples.iter().map(|sample| sample.receiver_cpu_us)),
+            sender_rss: median(samples.iter().map(|sample| sample.sender_rss)),
+            receiver_rss: median(samples.iter().map(|sample| sample.receiver_rss)),
         }
     }
-}
-
-fn median<T: PartialOrd + Default>(samples: &[Sample], field: impl Fn(&Sample) -> T) -> T {
-    let mut values: Vec<_> = samples.iter().map(field).collect();
-    values.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
-    let middle = values.len() / 2;
-    values.into_iter().nth(middle).unwrap_or_default()
 }
 
 /// An entry and what its rounds gave.

@@ -17,7 +17,6 @@ use crate::process::Process;
 use crate::role::name_of;
 use peers::Peers;
 use report::Series;
-pub(crate) use report::median;
 
 /// Bytes of each message's body.
 pub(crate) const BODY: usize = 1024;

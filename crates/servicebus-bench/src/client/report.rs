@@ -1,7 +1,7 @@
 use serde::Serialize;
 
 use super::{Case, Entry, Peer};
-use crate::measure::Report;
+use crate::measure::{Report, median};
 use crate::role::name_of;
 
 /// The figures of one run, or the medians of several.
@@ -34,14 +34,6 @@ impl Sample {
             rss: median(samples.iter().map(|sample| sample.rss)),
         }
     }
-}
-
-/// The middle of some values; of none, the default.
-pub(crate) fn median<T: PartialOrd + Default>(values: impl Iterator<Item = T>) -> T {
-    let mut values: Vec<_> = values.collect();
-    values.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
-    let middle = values.len() / 2;
-    values.into_iter().nth(middle).unwrap_or_default()
 }
 
 /// An entry and what its rounds gave.

@@ -17,7 +17,8 @@ use servicebus::{Client, KeepLock, Message, SessionReceiverOptions};
 use servicebus_emulator::Emulator;
 use servicebus_emulator::broker::QueueOptions;
 
-use crate::client::{BODY, Case, PER_SESSION, fill, median};
+use crate::client::{BODY, Case, PER_SESSION, fill};
+use crate::measure::median;
 use crate::measure::{Report, cpu_time_of, status_bytes_of};
 use crate::process::Process;
 use crate::role::name_of;

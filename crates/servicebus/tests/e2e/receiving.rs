@@ -184,7 +184,7 @@ async fn b65_receive_and_delete_loses_nothing_on_close() {
 }
 
 #[tokio::test]
-async fn b108_what_was_fetched_ahead_is_given_back_on_close() {
+async fn what_was_fetched_ahead_is_given_back_on_close() {
     let world = World::new().await;
     let queue = world.queue("q");
     world.send("q", &["1", "2", "3"]).await;
