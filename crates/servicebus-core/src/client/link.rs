@@ -124,6 +124,12 @@ impl ReceivingLink {
         let _ = self.link.settle(delivery, DeliveryState::ACCEPTED);
     }
 
+    /// Whether the link ended because the broker took away the session it held.
+    pub(crate) fn session_taken_away(&self) -> bool {
+        let cause = self.link.error().cloned().map(Error::from);
+        cause.is_some_and(|error| error.kind() == ErrorKind::SessionLockLost)
+    }
+
     /// Why the link ended, as the loss of the session it held.
     pub(crate) fn session_lost(&self) -> Error {
         let cause = self.link.error().cloned();

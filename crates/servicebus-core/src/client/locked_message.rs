@@ -316,8 +316,10 @@ impl MessageLock {
                 Err(OnLink::Refused(error)) => return Err(node.about(error)),
                 Err(OnLink::Unable { error, stated }) => {
                     if self.session.is_some() && link.link.error().is_some() {
+                        // A broker that takes the session away has answered before what it acted on.
+                        let open = stated && !link.session_taken_away();
                         let error = node.about(link.session_lost());
-                        return Err(if stated { uncertain(error) } else { error });
+                        return Err(if open { uncertain(error) } else { error });
                     }
                     tracing::debug!(%error, "settling over the management node");
                     stated_before = stated;

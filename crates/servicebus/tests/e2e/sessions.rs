@@ -185,6 +185,47 @@ async fn b76_a_lost_session_is_lost_for_good() {
     }
 }
 
+/// What a settlement that is on its way comes to says whether the message may be settled.
+#[tokio::test]
+async fn b76_a_settlement_crosses_the_loss_of_its_session() {
+    let causes = [
+        (
+            Fault::ExpireSession {
+                entity: "q".into(),
+                session: "a".into(),
+            },
+            ErrorKind::SessionLockLost,
+        ),
+        (Fault::Drop { connection: None }, ErrorKind::Uncertain),
+    ];
+    for (cause, expected) in causes {
+        let world = World::with_frames().await;
+        world.session_queue("q");
+        world.send_to_session("q", "a", &["1"]).await;
+        let session = soon(world.client.accept_session("q", "a")).await.unwrap();
+        let message = soon(session.receive()).await.unwrap();
+        world.order(Fault::LoseAnswer {
+            entity: "q".into(),
+            operation: Answered::Settle,
+            applied: false,
+            times: 1,
+        });
+        let before = world.count_frames("Disposition");
+        let complete = message.complete();
+        let fault = async {
+            while world.count_frames("Disposition") == before {
+                tokio::time::sleep(millis(1)).await;
+            }
+            world.order(cause);
+        };
+        let (result, ()) = soon(async { tokio::join!(complete, fault) }).await;
+        assert_eq!(result.unwrap_err().kind(), expected);
+        let again = soon(world.client.accept_session("q", "a")).await.unwrap();
+        let message = soon(again.receive()).await.unwrap();
+        assert_eq!(message.text().as_deref(), Some("1"));
+    }
+}
+
 /// The lock is renewed on its own, for the time that was asked for.
 #[tokio::test(start_paused = true)]
 async fn b112_a_session_is_kept_while_its_handler_works() {
