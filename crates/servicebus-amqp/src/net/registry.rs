@@ -184,13 +184,15 @@ impl Application for Registry {
                 }
             }
             Event::LinkDetached { link, error } => self.end_link(link, error),
-            Event::SessionBegun { session, begin: _ } => {
+            Event::SessionBegun { session, begin } => {
                 if let Some(session) = self.sessions.get(session.slot(), session) {
-                    session.begun();
+                    session.begun(&begin);
                 }
             }
-            Event::SessionRequested { session, begin: _ } => {
-                self.add_session(session, Arc::new(SessionShared::default()));
+            Event::SessionRequested { session, begin } => {
+                let shared = Arc::new(SessionShared::default());
+                shared.begun(&begin);
+                self.add_session(session, shared);
                 self.requested_sessions.push_back(session);
                 self.connection.notify();
             }

@@ -11,7 +11,7 @@ use super::connection::{Connection, wait};
 use super::link::{Link, LinkShared, ReceiverLink, SenderLink};
 use super::registry::RequestedLink;
 use crate::engine::{CreditMode, LinkError, LinkOptions, SessionError, SessionKey};
-use crate::types::{AmqpError, Attach, Role, condition};
+use crate::types::{AmqpError, Attach, Begin, Role, condition};
 
 /// A session (AMQP 1.0 §2.5): a handle that can be cloned.
 ///
@@ -31,7 +31,8 @@ struct SessionInner {
 #[derive(Debug, Default)]
 pub(super) struct SessionShared {
     notify: Notify,
-    begun: OnceLock<()>,
+    /// The peer's handle-max, once its begin is there.
+    begun: OnceLock<u32>,
     ended: OnceLock<SessionError>,
     requested: Mutex<VecDeque<RequestedLink>>,
 }
@@ -55,6 +56,11 @@ impl Session {
     /// Why the session ended, if it has.
     pub fn error(&self) -> Option<&SessionError> {
         self.inner.shared.ended.get()
+    }
+
+    /// The highest handle that the peer takes: so many links, and one more, can be attached at a time (AMQP 1.0 §2.7.2).
+    pub fn peer_handle_max(&self) -> u32 {
+        self.inner.shared.begun.get().copied().unwrap_or_default()
     }
 
     /// Attaches a link that sends, and waits for the peer's answer; at most for `limit`.
@@ -172,7 +178,7 @@ impl Session {
         let shared = &self.inner.shared;
         let ready = || match shared.ended.get() {
             Some(error) => Some(Err(error.clone())),
-            None => shared.begun.get().map(|()| Ok(())),
+            None => shared.begun.get().map(|_| Ok(())),
         };
         wait(&shared.notify, ready).await
     }
@@ -200,8 +206,8 @@ impl Drop for SessionInner {
 }
 
 impl SessionShared {
-    pub(super) fn begun(&self) {
-        let _ = self.begun.set(());
+    pub(super) fn begun(&self, peer: &Begin) {
+        let _ = self.begun.set(peer.handle_max);
         self.notify.notify_waiters();
     }
 

@@ -16,8 +16,8 @@ use crate::error::Result;
 use crate::names;
 use crate::options::TransactionScope;
 
-/// How many links share one AMQP session, so that what goes wrong in one session ends no more links than these.
-const MAX_LINKS_PER_SESSION: usize = 128;
+/// How many seats one AMQP session has at most, so that what goes wrong in one session ends no more links than these.
+const MAX_SEATS: usize = 128;
 
 /// One AMQP connection of the client, from when it is opened to its end, and what is in it.
 #[derive(Debug)]
@@ -76,8 +76,7 @@ impl Live {
         }
         let mut sessions = self.sessions.lock().await;
         sessions.retain(|seats| seats.session.error().is_none());
-        let free = |seats: &&Seats| Arc::strong_count(&seats.taken) <= MAX_LINKS_PER_SESSION;
-        if let Some(seats) = sessions.iter().find(free) {
+        if let Some(seats) = sessions.iter().find(|seats| seats.has_free()) {
             return Ok(seats.seat());
         }
         let seats = Seats {
@@ -143,6 +142,13 @@ impl Drop for Live {
 }
 
 impl Seats {
+    fn has_free(&self) -> bool {
+        // A seat may be taken by a pair of links. Where the peer takes a single one, nobody is helped by none.
+        let pairs = self.session.peer_handle_max().div_ceil(2).max(1) as usize;
+        // The first count is our own.
+        Arc::strong_count(&self.taken) <= pairs.min(MAX_SEATS)
+    }
+
     fn seat(&self) -> Seat {
         Seat {
             session: self.session.clone(),

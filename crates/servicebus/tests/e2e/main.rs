@@ -13,6 +13,7 @@
 
 mod closing;
 mod growth;
+mod handles;
 mod line;
 mod locks;
 mod receiving;
