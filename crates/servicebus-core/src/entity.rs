@@ -188,6 +188,21 @@ impl Address {
         self.0.clone()
     }
 
+    /// The queue or topic that this is, or belongs to.
+    pub(crate) fn root(&self) -> &str {
+        let path = self.as_str();
+        let path = path.split("/$").next().unwrap_or(path);
+        let mut parts = path.match_indices('/');
+        let subscriptions = parts.find(|&(at, _)| {
+            let rest = path.get(at + 1..).unwrap_or_default();
+            let name = rest.split('/').next().unwrap_or(rest);
+            name.eq_ignore_ascii_case("subscriptions") && name.len() < rest.len()
+        });
+        subscriptions
+            .and_then(|(at, _)| path.get(..at))
+            .unwrap_or(path)
+    }
+
     /// The address of the management node of this entity.
     #[must_use]
     pub fn management(&self) -> Self {
@@ -283,6 +298,23 @@ mod tests {
             "t1/Subscriptions/s1/$management"
         );
         assert_eq!(subscription.to_string(), "t1/Subscriptions/s1");
+    }
+
+    #[test]
+    fn what_belongs_to_an_entity_has_its_root() {
+        let rows = [
+            ("q", "q"),
+            ("a/b", "a/b"),
+            ("q/$DeadLetterQueue", "q"),
+            ("q/$Transfer/$DeadLetterQueue", "q"),
+            ("a/t/Subscriptions/s", "a/t"),
+            ("t/subscriptions/s/$DeadLetterQueue", "t"),
+            ("subscriptions", "subscriptions"),
+            ("a/subscriptions", "a/subscriptions"),
+        ];
+        for (address, root) in rows {
+            assert_eq!(Entity::from(address).address().unwrap().root(), root);
+        }
     }
 
     #[test]

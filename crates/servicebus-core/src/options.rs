@@ -38,7 +38,9 @@ pub struct ClientOptions {
     pub custom_endpoint: Option<Endpoint>,
     /// Which transactions are possible. Default: over one entity.
     pub transactions: TransactionScope,
-    /// How many AMQP connections senders and receivers are spread over. Default: 1; 0 counts as 1.
+    /// How many AMQP connections the entities are spread over; 0 counts as 1. What belongs together shares one: all senders
+    /// and receivers of an entity, of its dead-letter queues, and of a topic's subscriptions. With
+    /// [`TransactionScope::CrossEntity`] there is only one, whatever the number. Default: 1.
     pub connections: u32,
     /// How long the connection may be without a frame from the service before it counts as lost. Default: 60 s.
     pub idle_timeout: Duration,

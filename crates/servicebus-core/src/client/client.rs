@@ -90,8 +90,7 @@ impl Client {
             )),
             None => entity.address(),
         };
-        let slot = self.shared.next_slot();
-        Sender::new(self.shared.node(slot, entity, address), options)
+        Sender::new(self.shared.node(entity, address), options)
     }
 
     /// A receiver that locks what it receives.
@@ -117,8 +116,7 @@ impl Client {
             Some(sub_queue) => entity.sub_queue_address(sub_queue),
             None => entity.address(),
         };
-        let slot = self.shared.next_slot();
-        Receiver::new(self.shared.node(slot, entity, address), options)
+        Receiver::new(self.shared.node(entity, address), options)
     }
 
     /// Accepts the session of this id.
@@ -167,7 +165,7 @@ impl Client {
         options: SessionReceiverOptions,
     ) -> Result<Option<SessionReceiver<M>>> {
         let address = entity.address();
-        let node = self.shared.node(self.shared.next_slot(), entity, address);
+        let node = self.shared.node(entity, address);
         SessionReceiver::accept(node, which, options).await
     }
 
@@ -188,7 +186,7 @@ impl Client {
     ) -> Result<Vec<String>> {
         let entity = entity.into();
         let address = entity.address();
-        let node = self.shared.node(self.shared.next_slot(), entity, address);
+        let node = self.shared.node(entity, address);
         let span = tracing::debug_span!("list_sessions", entity = %node.address);
         let pages = async {
             let mut ids = Vec::new();
@@ -213,8 +211,7 @@ impl Client {
     pub fn rules(&self, subscription: Subscription) -> Rules {
         let entity = Entity::from(subscription);
         let address = entity.address();
-        let slot = self.shared.next_slot();
-        Rules::new(self.shared.node(slot, entity, address))
+        Rules::new(self.shared.node(entity, address))
     }
 
     /// A transaction, to be filled and committed.

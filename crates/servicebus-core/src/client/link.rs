@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytestring::ByteString;
 use servicebus_amqp::engine::{CreditMode, DeliveryKey, LinkError, LinkOptions};
@@ -7,6 +7,7 @@ use servicebus_amqp::types::{
     DeliveryState, Map, Outcome, ReceiverSettleMode, SenderSettleMode, Source, Symbol, Target,
     Value,
 };
+use tokio_util::sync::CancellationToken;
 
 use super::cell::Mortal;
 use super::grant::Grant;
@@ -22,8 +23,24 @@ pub(crate) struct ReceivingLink {
     pub(crate) link: ReceiverLink,
     pub(crate) name: ByteString,
     pub(crate) generation: u64,
+    session_lock: OnceLock<SessionLock>,
     _grant: Arc<Grant>,
     _seat: Seat,
+}
+
+/// Tells of the end of the lock on the session that a link holds.
+#[derive(Debug, Default)]
+struct SessionLock {
+    lost: CancellationToken,
+    /// Whether a task watches the link for it.
+    watched: OnceLock<()>,
+}
+
+/// A session that is held by a link.
+#[derive(Clone, Debug)]
+pub(crate) struct HeldSession {
+    pub(crate) id: ByteString,
+    pub(crate) link: Arc<ReceivingLink>,
 }
 
 /// What to ask for with the attach of a receiving link.
@@ -94,9 +111,34 @@ impl ReceivingLink {
             link,
             name,
             generation: place.generation,
+            session_lock: OnceLock::new(),
             _grant: place.grant,
             _seat: place.seat,
         })
+    }
+
+    /// The token that is to be cancelled when the lock on the session is found to be over.
+    pub(crate) fn session_token(&self) -> CancellationToken {
+        let lock = self.session_lock.get_or_init(SessionLock::default);
+        lock.lost.clone()
+    }
+
+    /// A token that is cancelled when the session is lost, or given up.
+    pub(crate) fn session_lock_lost(&self) -> CancellationToken {
+        let lock = self.session_lock.get_or_init(SessionLock::default);
+        lock.watched.get_or_init(|| {
+            let (ended, token) = (self.link.ended(), lock.lost.clone());
+            // Elsewhere the next renewal notices.
+            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                runtime.spawn(async move {
+                    tokio::select! {
+                        _ = ended => token.cancel(),
+                        () = token.cancelled() => {}
+                    }
+                });
+            }
+        });
+        lock.lost.clone()
     }
 
     /// Gives a delivery back to the broker, which does not count it as failed.

@@ -12,10 +12,10 @@ use tracing::Instrument as _;
 
 use super::clock::{now, sleep_until};
 use super::failure::{Failure, timeout, uncertain};
-use super::link::ReceivingLink;
+use super::link::{HeldSession, ReceivingLink};
 use super::node::Node;
 use super::renewer::Hold;
-use super::sender::other_connection;
+use super::transaction::other_connection;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lock_token::LockToken;
 use crate::management::{RenewLock, UpdateDisposition};
@@ -49,7 +49,7 @@ pub(crate) struct MessageLock {
     pub(crate) node: Arc<Node>,
     /// The link that it came on; none for a deferred message.
     pub(crate) link: Option<(Arc<ReceivingLink>, DeliveryKey)>,
-    pub(crate) session: Option<ByteString>,
+    pub(crate) session: Option<HeldSession>,
     pub(crate) hold: Option<Hold>,
 }
 
@@ -74,11 +74,12 @@ impl LockedMessage {
     }
 
     /// A token that is cancelled when the lock is lost or has run out: what is still being done about the message is
-    /// for nothing then. Locks of messages that belong to a session are the session's.
+    /// for nothing then. The lock of a message that belongs to a session is the session's, and lost with it.
     pub fn lock_lost(&self) -> CancellationToken {
-        match &self.0.lock.hold {
-            Some(hold) => hold.lost(),
-            None => CancellationToken::new(),
+        match (&self.0.lock.session, &self.0.lock.hold) {
+            (Some(session), _) => session.link.session_lock_lost(),
+            (None, Some(hold)) => hold.lost(),
+            (None, None) => CancellationToken::new(),
         }
     }
 
@@ -228,23 +229,21 @@ impl LockedMessage {
         self.0.message
     }
 
-    /// Settles within a transaction: once, on the link that it came on.
+    /// Settles within a transaction: once, on the link that it came on. Gives the lock, which is to be held until the
+    /// transaction has ended.
     pub(crate) async fn settle_enlisted(
-        mut self,
+        self,
         settlement: Settlement,
         generation: u64,
         transaction: &TransactionId,
-    ) -> Result<(), SettleError> {
+    ) -> Result<MessageLock, SettleError> {
         let result = self
             .0
             .lock
             .settle_enlisted(&settlement, generation, transaction)
             .await;
         match result {
-            Ok(()) => {
-                self.0.lock.release();
-                Ok(())
-            }
+            Ok(()) => Ok(self.0.lock),
             Err(error) => Err(self.not_settled(error)),
         }
     }
@@ -295,7 +294,7 @@ enum OnLink {
 
 impl MessageLock {
     /// The message is settled.
-    fn release(&mut self) {
+    pub(crate) fn release(&mut self) {
         if let Some(hold) = self.hold.take() {
             hold.release();
         }
@@ -328,7 +327,7 @@ impl MessageLock {
         }
         let mut request = UpdateDisposition::new([self.token], settlement.clone());
         if let Some(session) = &self.session {
-            request = request.session(session.clone());
+            request = request.session(session.id.clone());
         }
         // Boxed, for most messages never come here.
         let result = Box::pin(node.call(&request, self.link_name())).await;
@@ -406,7 +405,7 @@ impl MessageLock {
             let state = transaction.of_send();
             let mut request = UpdateDisposition::new([self.token], settlement.clone());
             if let Some(session) = &self.session {
-                request = request.session(session.clone());
+                request = request.session(session.id.clone());
             }
             return Box::pin(node.call_enlisted(&request, generation, state)).await;
         };

@@ -14,14 +14,14 @@ use super::grant::Grant;
 use super::live::Live;
 use super::operation::Operation;
 use super::requests::{Context, Requests};
-use super::sender::other_connection;
+use super::transaction::other_connection;
 use crate::entity::Address;
 use crate::error::{Error, ErrorKind, Result};
 use crate::management::{self, Effect};
 use crate::renewal::LockClock;
 use crate::retry::HoldOff;
 
-/// What all users of one entity on one connection share: its management node, its authorisation, and what was learnt
+/// What all users of one entity share: its management node, its authorisation, and what was learnt
 /// about it.
 #[derive(Debug)]
 pub(crate) struct Node {

@@ -133,7 +133,7 @@ impl<M: Mode> Receiver<M> {
     /// # Cancel safety
     ///
     /// As [`receive`](Self::receive), for dropping the stream as well.
-    pub fn stream(&self) -> impl Stream<Item = Result<M::Message>> + Send + use<M> {
+    pub fn stream(&self) -> impl Stream<Item = Result<M::Message>> + Send + Unpin + use<M> {
         messages(self.clone(), |receiver| async move {
             let result = receiver.receive().await;
             (result, receiver)
@@ -330,7 +330,7 @@ pub(crate) async fn receive_deferred<M: Mode>(
     let node = intake.node();
     let mut request = ReceiveDeferred::new(numbers, M::MODE);
     if let Some(session) = intake.session() {
-        request = request.session(session.clone());
+        request = request.session(session.id.clone());
     }
     let span = tracing::debug_span!("receive_deferred", entity = %node.address);
     let call = node.call(&request, intake.link_name()).instrument(span);
@@ -361,7 +361,7 @@ pub(crate) async fn peek_from(
     }
     let mut request = Peek::new(from, max);
     if let Some(session) = intake.session() {
-        request = request.session(session.clone());
+        request = request.session(session.id.clone());
     }
     let node = intake.node();
     let span = tracing::debug_span!("peek", entity = %node.address, from, max);
@@ -374,15 +374,18 @@ pub(crate) async fn peek_from(
 pub(crate) fn messages<R, T, F>(
     receiver: R,
     next: impl Fn(R) -> F + Send,
-) -> impl Stream<Item = Result<T>> + Send
+) -> impl Stream<Item = Result<T>> + Send + Unpin
 where
     R: Send,
     T: Send,
     F: Future<Output = (Result<T>, R)> + Send,
 {
-    futures_util::stream::unfold((Some(receiver), next), |(receiver, next)| async move {
+    let state = (Some(receiver), next);
+    let stream = futures_util::stream::unfold(state, |(receiver, next)| async move {
         let (result, receiver) = next(receiver?).await;
         let over = matches!(&result, Err(error) if !error.is_transient());
         Some((result, ((!over).then_some(receiver), next)))
-    })
+    });
+    // For those who hold it in a place of their own and call `next` on it.
+    Box::pin(stream)
 }

@@ -1,30 +1,26 @@
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use bytestring::ByteString;
-use servicebus_amqp::engine::{DetachMode, LinkOptions, OutgoingDelivery};
-use servicebus_amqp::net::{DeliveryError, Outcome, SenderLink};
-use servicebus_amqp::types::{DeliveryState, Source, Target};
+use servicebus_amqp::engine::DetachMode;
+use servicebus_amqp::types::DeliveryState;
 use tracing::Instrument as _;
 
-use super::cell::{Cell, Mortal};
-use super::clock::{sleep_until, wall};
+use super::cell::Cell;
+use super::clock::wall;
 use super::closing::Closing;
-use super::failure::{Failure, Fate, timeout, uncertain, within};
-use super::grant::Grant;
-use super::live::Seat;
+use super::failure::{Failure, Fate, uncertain, within};
 use super::node::Node;
 use super::operation::Operation;
-use crate::batch::{MessageBatch, batch_limit};
+use super::sending_link::SendingLink;
+use super::transaction::other_connection;
+use crate::batch::MessageBatch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::management::{CancelScheduled, Schedule};
 use crate::message::Message;
 use crate::names::BATCH_MESSAGE_FORMAT;
 use crate::options::{BatchOptions, SenderOptions};
-use crate::settlement::read_send_answer;
 
 /// Sends messages to a queue or a topic.
 ///
@@ -41,16 +37,6 @@ struct Inner {
     identifier: Option<ByteString>,
     link: Cell<SendingLink>,
     closing: Closing,
-}
-
-/// An attached link, and what it stands on.
-#[derive(Debug)]
-pub(crate) struct SendingLink {
-    pub(crate) link: SenderLink,
-    pub(crate) generation: u64,
-    batch_limit: usize,
-    _grant: Arc<Grant>,
-    _seat: Seat,
 }
 
 impl Sender {
@@ -163,85 +149,6 @@ impl Sender {
             .deliver(batch.into_payload(), BATCH_MESSAGE_FORMAT)
             .instrument(span)
             .await
-    }
-
-    /// Sends messages in their order, in as few batches as the service's limits and the messages' sessions and partition
-    /// keys allow. A message that is too large for a batch is sent alone. Messages without an id are given one.
-    ///
-    /// # Errors
-    ///
-    /// As [`send`](Self::send); the error says how many messages, counted from the first, are sent. Those that follow
-    /// were not sent, unless it is [`ErrorKind::Uncertain`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Each batch is sent or not as in [`send`](Self::send); how many were is not told when the future is dropped.
-    pub async fn send_all<M: Into<Message>>(
-        &self,
-        messages: impl IntoIterator<Item = M>,
-    ) -> Result<(), SendAllError> {
-        let mut messages = messages.into_iter().map(Into::into).peekable();
-        let mut sent = 0;
-        if messages.peek().is_none() {
-            return Ok(());
-        }
-        let failed = |sent, error| SendAllError { sent, error };
-        let mut batch = self.batch().await.map_err(|error| failed(0, error))?;
-        for mut message in messages {
-            message.assign_message_id();
-            let group = batch.is_empty() || batch.takes_group(&message);
-            let added = if group {
-                batch.try_add(&message)
-            } else {
-                Ok(false)
-            };
-            match added {
-                Ok(true) => continue,
-                Ok(false) => {}
-                Err(error) if error.kind() == ErrorKind::MessageTooLarge => {
-                    self.send(message)
-                        .await
-                        .map_err(|error| failed(sent, error))?;
-                    sent += 1;
-                    continue;
-                }
-                Err(error) => return Err(self.flush(batch, sent, error).await),
-            }
-            let full = std::mem::replace(
-                &mut batch,
-                self.batch().await.map_err(|error| failed(sent, error))?,
-            );
-            let count = full.len();
-            self.send_batch(full)
-                .await
-                .map_err(|error| failed(sent, error))?;
-            sent += count;
-            match batch.try_add(&message) {
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::MessageTooLarge => {
-                    self.send(message)
-                        .await
-                        .map_err(|error| failed(sent, error))?;
-                    sent += 1;
-                }
-                Err(error) => return Err(failed(sent, error)),
-            }
-        }
-        self.send_batch(batch)
-            .await
-            .map_err(|error| failed(sent, error))
-    }
-
-    /// A message is wrong in itself: what comes before it is sent.
-    async fn flush(&self, batch: MessageBatch, sent: usize, error: Error) -> SendAllError {
-        let count = batch.len();
-        match self.send_batch(batch).await {
-            Ok(()) => SendAllError {
-                sent: sent + count,
-                error: self.inner.node.about(error),
-            },
-            Err(error) => SendAllError { sent, error },
-        }
     }
 
     /// Sends a message now, to become active at `at`; gives the number that [`cancel_scheduled`](Self::cancel_scheduled)
@@ -380,7 +287,7 @@ impl Sender {
         if link.generation != generation {
             return Err(other_connection(&self.inner.node));
         }
-        queue(&link, payload, message_format, Some(state))
+        link.queue(payload, message_format, Some(state))
             .taken(deadline)
             .await
             .map_err(|failure| {
@@ -391,14 +298,6 @@ impl Sender {
                 }
             })
     }
-}
-
-/// The transaction and what it is to do are not on one connection.
-pub(crate) fn other_connection(node: &Node) -> Error {
-    node.about(Error::new(
-        ErrorKind::Transaction,
-        "the transaction was begun on another connection than the one in use now; it is rolled back",
-    ))
 }
 
 impl Inner {
@@ -437,7 +336,7 @@ impl Inner {
             _ => Box::pin(self.link(deadline)).await?,
         };
         let _flight = self.node.shared.in_flight.enter();
-        queue(&link, payload.clone(), message_format, None)
+        link.queue(payload.clone(), message_format, None)
             .taken(deadline)
             .await
     }
@@ -449,43 +348,14 @@ impl Inner {
             return Ok(link);
         }
         let this = Arc::clone(self);
-        let link = self.link.get_or_make(|| async move { this.attach().await });
+        let link = self.link.get_or_make(|| async move {
+            SendingLink::attach(&this.node, this.identifier.as_ref()).await
+        });
         let link = within(deadline, self.closing.unless_closed(link));
         let link = self.node.shared.closing.unless_closed(link).await?;
         // It may have been closed while the link was attached.
         self.closing.check()?;
         Ok(link)
-    }
-
-    async fn attach(&self) -> Result<SendingLink> {
-        let (live, grant) = self.node.authorised().await?;
-        let limit = self.node.try_timeout();
-        let seat = live.seat(limit).await?;
-        let address = self.node.address.to_byte_string();
-        let name: ByteString = format!("{address}-{}", uuid::Uuid::new_v4()).into();
-        let source = Source {
-            address: Some(self.identifier.clone().unwrap_or_else(|| name.clone())),
-            ..Source::default()
-        };
-        let target = Target {
-            address: Some(address),
-            ..Target::default()
-        };
-        let options = LinkOptions::new(source, target);
-        let link = seat.session().attach_sender(name, options, limit).await?;
-        let peer = link.peer_attach();
-        let batch_limit = batch_limit(
-            peer.and_then(|attach| attach.max_message_size),
-            peer.and_then(|attach| attach.properties.as_ref()),
-        );
-        tracing::debug!(entity = %self.node.address, batch_limit, "sender attached");
-        Ok(SendingLink {
-            link,
-            generation: live.generation,
-            batch_limit,
-            _grant: grant,
-            _seat: seat,
-        })
     }
 
     async fn batch_limit(self: &Arc<Self>) -> Result<usize> {
@@ -503,101 +373,5 @@ impl Inner {
     fn link_name(&self) -> Option<ByteString> {
         let link = self.link.living()?;
         Some(link.link.peer_attach()?.name.clone())
-    }
-}
-
-/// A delivery on its way. Small, because many of them are on their way at a time.
-enum Queued {
-    Now(Result<Outcome, DeliveryError>),
-    /// So many have no outcome yet that this one waits.
-    Later(Pin<Box<dyn Future<Output = Result<Outcome, DeliveryError>> + Send>>),
-}
-
-/// Puts a delivery in the queue of the link.
-fn queue(
-    link: &SendingLink,
-    payload: Bytes,
-    message_format: u32,
-    state: Option<DeliveryState>,
-) -> Queued {
-    let mut delivery = OutgoingDelivery::new(payload);
-    delivery.message_format = message_format;
-    delivery.state = state;
-    match link.link.try_queue(delivery) {
-        Ok(outcome) => Queued::Now(outcome),
-        Err(delivery) => {
-            let link = link.link.clone();
-            Queued::Later(Box::pin(async move { link.queue(delivery).await }))
-        }
-    }
-}
-
-impl Queued {
-    /// Waits for the broker to take it, until the deadline at the latest.
-    async fn taken(self, deadline: Option<Instant>) -> Result<(), Failure> {
-        let mut expired = std::pin::pin!(sleep_until(deadline));
-        let mut outcome = match self {
-            Self::Now(outcome) => outcome?,
-            Self::Later(queued) => tokio::select! {
-                biased;
-                queued = queued => queued?,
-                () = &mut expired => return Err(Failure::known(timeout())),
-            },
-        };
-        tokio::select! {
-            biased;
-            state = &mut outcome => {
-                let state = state?;
-                Ok(read_send_answer(state.as_ref())?)
-            }
-            () = &mut expired => Err(if outcome.cancel() {
-                Failure::known(timeout())
-            } else {
-                Failure::unknown(timeout())
-            }),
-        }
-    }
-}
-
-/// Why [`Sender::send_all`] stopped, and how far it came.
-#[derive(Debug)]
-pub struct SendAllError {
-    sent: usize,
-    error: Error,
-}
-
-impl SendAllError {
-    /// How many messages, counted from the first, are sent.
-    pub fn sent(&self) -> usize {
-        self.sent
-    }
-
-    /// Why no more are.
-    pub fn error(&self) -> &Error {
-        &self.error
-    }
-}
-
-impl std::fmt::Display for SendAllError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "after {} messages: {}", self.sent, self.error)
-    }
-}
-
-impl std::error::Error for SendAllError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.error)
-    }
-}
-
-impl From<SendAllError> for Error {
-    fn from(error: SendAllError) -> Self {
-        error.error
-    }
-}
-
-impl Mortal for SendingLink {
-    fn is_alive(&self) -> bool {
-        self.link.error().is_none()
     }
 }

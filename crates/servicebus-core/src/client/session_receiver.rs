@@ -1,19 +1,17 @@
-use std::future::Future;
 use std::marker::PhantomData;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use bytestring::ByteString;
 use futures_util::Stream;
-use servicebus_amqp::engine::LinkError;
 use servicebus_amqp::types::{Map, Symbol, Value};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::clock::{now, random};
 use super::intake::{Intake, Settings};
-use super::link::{Asked, Place, ReceivingLink};
+use super::link::{Asked, HeldSession, Place, ReceivingLink};
 use super::locked_message::{LockedMessage, SettleError};
 use super::mode::{Mode, PeekLock};
 use super::node::Node;
@@ -44,7 +42,6 @@ pub struct SessionReceiver<M = PeekLock> {
     id: ByteString,
     link: Arc<ReceivingLink>,
     hold: Option<Hold>,
-    lost: OnceLock<CancellationToken>,
     mode: PhantomData<M>,
 }
 
@@ -107,7 +104,10 @@ impl<M: Mode> SessionReceiver<M> {
         let settings = Settings {
             mode: M::MODE,
             identifier: options.identifier,
-            session: Some(id.clone()),
+            session: Some(HeldSession {
+                id: id.clone(),
+                link: Arc::clone(&link),
+            }),
             prefetch: options.prefetch,
             keep_lock: options.keep_lock,
             linger: options.linger,
@@ -119,7 +119,7 @@ impl<M: Mode> SessionReceiver<M> {
                 what: What::Session(id.clone()),
                 link: Arc::downgrade(&link),
                 locked_until,
-                lost: None,
+                lost: Some(link.session_token()),
                 holder: Holder::Present,
             };
             let renewer = &node.shared.renewer;
@@ -131,7 +131,6 @@ impl<M: Mode> SessionReceiver<M> {
             id,
             link,
             hold,
-            lost: OnceLock::new(),
             mode: PhantomData,
         })
     }
@@ -153,18 +152,7 @@ impl<M: Mode> SessionReceiver<M> {
 
     /// A token that is cancelled when the session is lost. What is being done about its messages is for nothing then.
     pub fn lock_lost(&self) -> CancellationToken {
-        let token = self.lost.get_or_init(|| {
-            let token = match &self.hold {
-                Some(hold) => hold.lost(),
-                None => CancellationToken::new(),
-            };
-            // Elsewhere the next renewal notices.
-            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-                runtime.spawn(cancel_with_link(self.link.link.ended(), token.clone()));
-            }
-            token
-        });
-        token.clone()
+        self.link.session_lock_lost()
     }
 
     /// Receives the session's next message; waits until there is one.
@@ -229,7 +217,7 @@ impl<M: Mode> SessionReceiver<M> {
     /// # Cancel safety
     ///
     /// As [`receive`](Self::receive), for dropping the stream as well.
-    pub fn stream(&self) -> impl Stream<Item = Result<M::Message>> + Send + '_ {
+    pub fn stream(&self) -> impl Stream<Item = Result<M::Message>> + Send + Unpin + '_ {
         messages(self, |receiver| async move {
             let result = receiver.receive().await;
             (result, receiver)
@@ -388,13 +376,6 @@ impl SessionReceiver<PeekLock> {
         settlement: Settlement,
     ) -> Vec<SettleError> {
         settle_all(messages, settlement).await
-    }
-}
-
-async fn cancel_with_link(ended: impl Future<Output = LinkError>, token: CancellationToken) {
-    tokio::select! {
-        _ = ended => token.cancel(),
-        () = token.cancelled() => {}
     }
 }
 

@@ -22,7 +22,7 @@ use super::state::{ClientState, States};
 use crate::connection_string::{ConnectionString, Endpoint};
 use crate::entity::Address;
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::ClientOptions;
+use crate::options::{ClientOptions, TransactionScope};
 
 /// How long closing waits for answers that are under way.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -45,7 +45,7 @@ pub(crate) struct Shared {
     slots: Vec<Cell<Live>>,
     next_slot: AtomicUsize,
     generations: AtomicU64,
-    nodes: Mutex<HashMap<(Address, usize), Weak<Node>>>,
+    nodes: Mutex<HashMap<Address, Weak<Node>>>,
     pub(crate) renewer: Arc<Renewer>,
     states: Mutex<States>,
     state: watch::Sender<ClientState>,
@@ -92,15 +92,25 @@ impl Shared {
         self.state.subscribe()
     }
 
-    /// The connection to use for the next sender or receiver.
-    pub(crate) fn next_slot(&self) -> usize {
-        self.next_slot.fetch_add(1, Ordering::Relaxed) % self.slots.len()
+    /// The connection for the links to an address. Queues that belong to an entity, and subscriptions of one topic, are on
+    /// its connection, so that they can have part in one transaction.
+    fn slot(&self, nodes: &HashMap<Address, Weak<Node>>, address: &Address) -> usize {
+        if self.slots.len() == 1 || self.options.transactions == TransactionScope::CrossEntity {
+            return 0;
+        }
+        let relative = nodes
+            .values()
+            .filter_map(Weak::upgrade)
+            .find(|node| node.address.root() == address.root());
+        match relative {
+            Some(node) => node.slot,
+            None => self.next_slot.fetch_add(1, Ordering::Relaxed) % self.slots.len(),
+        }
     }
 
     /// What the users of an entity share. A wrong name is an error of each operation.
     pub(crate) fn node(
         self: &Arc<Self>,
-        slot: usize,
         name: impl std::fmt::Display,
         address: Result<Address>,
     ) -> Arc<Node> {
@@ -117,17 +127,17 @@ impl Shared {
             Err(error) => {
                 let address = Address::unchecked(name.to_string());
                 let problem = Some(Problem::from(error));
-                return Arc::new(Node::new(Arc::clone(self), slot, address, problem));
+                return Arc::new(Node::new(Arc::clone(self), 0, address, problem));
             }
         };
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (address, slot);
-        if let Some(node) = nodes.get(&key).and_then(Weak::upgrade) {
+        if let Some(node) = nodes.get(&address).and_then(Weak::upgrade) {
             return node;
         }
         nodes.retain(|_, node| node.strong_count() > 0);
-        let node = Arc::new(Node::new(Arc::clone(self), slot, key.0.clone(), None));
-        nodes.insert(key, Arc::downgrade(&node));
+        let slot = self.slot(&nodes, &address);
+        let node = Arc::new(Node::new(Arc::clone(self), slot, address.clone(), None));
+        nodes.insert(address, Arc::downgrade(&node));
         node
     }
 

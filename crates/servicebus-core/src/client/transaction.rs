@@ -1,5 +1,5 @@
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use super::Shared;
 use super::clock::{now, wall};
 use super::coordinator::Coordinator;
 use super::failure::{Fate, uncertain, within};
-use super::locked_message::{LockedMessage, SettleError};
+use super::locked_message::{LockedMessage, MessageLock, SettleError};
 use super::node::Node;
 use super::sender::Sender;
 use crate::batch::MessageBatch;
@@ -26,7 +26,7 @@ use crate::transaction::{Discharge, MAX_MESSAGES, TransactionId};
 ///
 /// What is to belong to it is given to it: what is sent becomes visible, and what is settled is settled, when
 /// [`commit`](Self::commit) returns. A transaction that is dropped is rolled back: messages that were settled in it are
-/// locked as before.
+/// locked as before. Their locks are renewed until it has ended.
 ///
 /// * It begins with its first operation, and the service rolls it back two minutes later.
 /// * It has at most 100 messages, all on one connection of the client.
@@ -39,12 +39,16 @@ pub struct Transaction {
     begun: OnceCell<Begun>,
     messages: AtomicUsize,
     failed: AtomicBool,
+    /// The locks of messages that are settled in it, which are renewed until it has ended.
+    locks: Mutex<Vec<MessageLock>>,
 }
 
 /// What the service knows of it.
 #[derive(Debug)]
 struct Begun {
     id: TransactionId,
+    /// Which of the client's connections it is on.
+    slot: usize,
     generation: u64,
     coordinator: Arc<Coordinator>,
     ended: AtomicBool,
@@ -57,7 +61,12 @@ impl Transaction {
             begun: OnceCell::new(),
             messages: AtomicUsize::new(0),
             failed: AtomicBool::new(false),
+            locks: Mutex::default(),
         }
+    }
+
+    fn locks(&self) -> MutexGuard<'_, Vec<MessageLock>> {
+        self.locks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends a message when the transaction is committed.
@@ -233,9 +242,10 @@ impl Transaction {
             Ok(begun) => begun,
             Err(error) => return Err(message.not_settled(error)),
         };
-        message
+        let lock = message
             .settle_enlisted(settlement, begun.generation, &begun.id)
             .await?;
+        self.locks().push(lock);
         guard.succeeded();
         Ok(())
     }
@@ -259,7 +269,9 @@ impl Transaction {
                 "the transaction was rolled back because one of its operations had failed",
             ));
         }
-        self.end(Discharge::Commit).await
+        self.end(Discharge::Commit).await?;
+        self.locks().iter_mut().for_each(MessageLock::release);
+        Ok(())
     }
 
     /// Lets nothing in the transaction take effect.
@@ -307,6 +319,15 @@ impl Transaction {
                 "the transaction was begun by another client",
             )));
         }
+        if let Some(begun) = self.begun.get()
+            && begun.slot != node.slot
+        {
+            return Err(node.about(Error::new(
+                ErrorKind::InvalidOperation,
+                "the entity is on another of the client's connections than the transaction; transactions across entities \
+                 need TransactionScope::CrossEntity",
+            )));
+        }
         let before = self.messages.fetch_add(count, Ordering::AcqRel);
         if before.saturating_add(count) > MAX_MESSAGES {
             self.messages.fetch_sub(count, Ordering::AcqRel);
@@ -329,6 +350,7 @@ impl Transaction {
                 .map_err(|failure| failure.error)?;
             Ok(Begun {
                 id,
+                slot: node.slot,
                 generation: live.generation,
                 coordinator,
                 ended: AtomicBool::new(false),
@@ -352,6 +374,14 @@ impl Transaction {
     fn deadline(&self) -> Option<Instant> {
         now().checked_add(self.shared.options.retry.try_timeout)
     }
+}
+
+/// The transaction and what it is to do are not on one connection.
+pub(crate) fn other_connection(node: &Node) -> Error {
+    node.about(Error::new(
+        ErrorKind::Transaction,
+        "the transaction was begun on another connection than the one in use now, and can only be rolled back",
+    ))
 }
 
 /// An operation on its way into a transaction.

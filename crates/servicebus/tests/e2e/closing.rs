@@ -195,3 +195,36 @@ async fn b122_a_link_that_was_being_made_is_closed_too() {
         .await
         .unwrap();
 }
+
+/// What is on its way to a receiver that is dropped is given back as well.
+#[tokio::test(start_paused = true)]
+async fn b122_a_dropped_receiver_gives_back_what_is_on_its_way() {
+    let world = World::new().await;
+    let queue = world.queue("q");
+    let line = crate::line::Line::delaying(millis(100));
+    let client = line.client(&world.emulator, impatient());
+    let options = servicebus::ReceiverOptions::new().prefetch(5);
+    let receiver = client.receiver_with("q", options);
+    assert!(receiver.receive_within(secs(5)).await.unwrap().is_none());
+    world.send("q", &["1", "2", "3"]).await;
+    assert!(
+        queue
+            .snapshot()
+            .unwrap()
+            .messages
+            .iter()
+            .all(|m| m.lock.is_some())
+    );
+    drop(receiver);
+    soon(queue.wait_until(
+        |now| now.receivers.is_empty() && now.messages.iter().all(|m| m.lock.is_none()),
+        secs(5),
+    ))
+    .await
+    .unwrap();
+    let rest = soon(world.client.receiver("q").receive_batch(5, secs(1)))
+        .await
+        .unwrap();
+    assert_eq!(rest.len(), 3);
+    assert!(rest.iter().all(|message| message.delivery_count() == 1));
+}

@@ -1,85 +1,139 @@
-//! What runs for weeks does not grow: tasks, links and locks come to an end.
+//! What runs for weeks does not grow: tasks, links, locks and memory come to an end. Client and emulator are in one thread
+//! here, and their memory is counted together.
 
 use std::future::Future;
 
 use servicebus::{KeepLock, ReceiverOptions};
+use servicebus_emulator::Fault;
 
 use crate::support::*;
 
-/// Does it often, and sees that no task is left behind.
-async fn leaves_no_task<F: Future>(rounds: usize, mut round: impl FnMut(usize) -> F) {
-    let tasks = || {
-        tokio::runtime::Handle::current()
-            .metrics()
-            .num_alive_tasks()
-    };
-    for n in 0..20 {
-        round(n).await;
+/// How much more memory may be in use after many rounds than after few.
+const GROWTH: i64 = 256 * 1024;
+
+/// As often as the case asks for in a release build; a debug build, which is ten times slower, does a tenth of it.
+const fn often(rounds: usize) -> usize {
+    if cfg!(debug_assertions) {
+        rounds / 10
+    } else {
+        rounds
     }
-    tokio::time::sleep(secs(30)).await;
-    let before = tasks();
-    for n in 0..rounds {
-        round(n).await;
-    }
-    tokio::time::sleep(secs(30)).await;
-    let after = tasks();
-    assert!(after <= before, "{before} tasks before, {after} after");
 }
 
-#[tokio::test(start_paused = true)]
-async fn b119_receives_that_get_nothing() {
-    let world = World::new().await;
-    world.queue("q");
-    let receiver = world.client.receiver("q");
-    leaves_no_task(20_000, |_| async {
+/// What is done over and over again, in virtual time.
+struct Rounds {
+    runtime: tokio::runtime::Runtime,
+    world: World,
+}
+
+impl Rounds {
+    fn new() -> Self {
+        let runtime = paused_runtime();
+        let world = runtime.block_on(World::new());
+        Self { runtime, world }
+    }
+
+    fn on<T>(&self, what: impl AsyncFnOnce(&World) -> T) -> T {
+        self.runtime.block_on(what(&self.world))
+    }
+
+    /// Does it this often, after a hundredth of that to warm up, and sees that no task is left behind and no memory.
+    fn leave_nothing<F: Future>(&self, rounds: usize, mut round: impl FnMut(usize) -> F) {
+        let mut play = |rounds: usize| {
+            self.runtime.block_on(async {
+                for n in 0..rounds {
+                    round(n).await;
+                }
+                tokio::time::sleep(secs(30)).await;
+                tokio::runtime::Handle::current()
+                    .metrics()
+                    .num_alive_tasks()
+            })
+        };
+        let before = play((rounds / 100).max(20));
+        let mut after = 0;
+        let memory = allocation_counter::measure(|| after = play(rounds));
+        assert!(after <= before, "{before} tasks before, {after} after");
+        let growth = memory.bytes_current;
+        assert!(growth < GROWTH, "{growth} bytes more after {rounds} rounds");
+    }
+}
+
+#[test]
+fn b119_receives_that_get_nothing() {
+    let rounds = Rounds::new();
+    rounds.world.queue("q");
+    let receiver = rounds.world.client.receiver("q");
+    rounds.leave_nothing(often(200_000), |_| async {
         assert!(receiver.receive_within(millis(10)).await.unwrap().is_none());
-    })
-    .await;
+    });
 }
 
-#[tokio::test(start_paused = true)]
-async fn b119_senders_and_receivers_that_come_and_go() {
-    let world = World::new().await;
-    let queue = world.queue("q");
-    leaves_no_task(500, |n| {
-        let (client, close) = (world.client.clone(), n % 2 == 0);
-        async move {
-            let (sender, receiver) = (client.sender("q"), client.receiver("q"));
-            sender.send("m").await.unwrap();
+/// A week of receives that wait for a minute each, with what a week brings: heartbeats, and tokens that are renewed.
+#[test]
+fn b119_a_week_of_receives_that_get_nothing() {
+    const MINUTES: usize = 7 * 24 * 60;
+    let rounds = Rounds::new();
+    let queue = rounds.world.queue("q");
+    let receiver = rounds.world.client.receiver("q");
+    let began = rounds.on(async |_| tokio::time::Instant::now());
+    rounds.leave_nothing(MINUTES, |_| async {
+        assert!(receiver.receive_within(secs(60)).await.unwrap().is_none());
+        rounds.world.advance(secs(60)).await;
+    });
+    rounds.on(async |world| {
+        assert!(began.elapsed() >= secs(7 * 24 * 60 * 60));
+        world.client.sender("q").send("m").await.unwrap();
+        receiver.receive().await.unwrap().complete().await.unwrap();
+        assert_eq!(world.emulator.connections().len(), 1);
+        assert_eq!(queue.counts().unwrap().active, 0);
+    });
+}
+
+#[test]
+fn b119_senders_and_receivers_that_come_and_go() {
+    let rounds = Rounds::new();
+    let queue = rounds.world.queue("q");
+    let client = &rounds.world.client;
+    rounds.leave_nothing(often(20_000), |n| async move {
+        let receiver = client.receiver("q");
+        assert!(receiver.receive_within(millis(1)).await.unwrap().is_none());
+        if n % 10 == 0 {
+            client.sender("q").send("m").await.unwrap();
             receiver.receive().await.unwrap().complete().await.unwrap();
-            if close {
-                sender.close().await;
-                receiver.close().await;
-            }
         }
-    })
-    .await;
+        if n % 2 == 0 {
+            receiver.close().await;
+        }
+    });
     assert!(queue.snapshot().unwrap().receivers.is_empty());
 }
 
-#[tokio::test(start_paused = true)]
-async fn b119_connections_that_are_lost() {
-    let world = World::new().await;
+#[test]
+fn b119_connections_that_are_lost() {
+    let rounds = Rounds::new();
+    let world = &rounds.world;
     world.queue("q");
     let sender = world.client.sender("q");
     let receiver = world.client.receiver("q");
-    leaves_no_task(200, |_| async {
+    rounds.leave_nothing(often(2_000), |_| async {
         sender.send("m").await.unwrap();
         receiver.receive().await.unwrap().complete().await.unwrap();
         receiver.peek(1).await.unwrap();
-        world.order(servicebus_emulator::Fault::Drop { connection: None });
-    })
-    .await;
+        world.order(Fault::Drop { connection: None });
+    });
 }
 
-#[tokio::test(start_paused = true)]
-async fn b119_sends_that_are_dropped() {
-    let world = World::new().await;
+#[test]
+fn b119_sends_that_are_dropped() {
+    let rounds = Rounds::new();
+    let world = &rounds.world;
     world.queue("q");
     let sender = world.client.sender("q");
-    sender.send("attached").await.unwrap();
-    leaves_no_task(5000, |n| {
-        let sender = sender.clone();
+    let deleting = world.client.deleting_receiver("q");
+    rounds.on(async |_| sender.send("attached").await.unwrap());
+    rounds.leave_nothing(often(20_000), |n| {
+        let (sender, deleting) = (sender.clone(), &deleting);
         async move {
             let mut send = Box::pin(sender.send("m"));
             for _ in 0..n % 5 {
@@ -88,17 +142,27 @@ async fn b119_sends_that_are_dropped() {
                 }
                 tokio::task::yield_now().await;
             }
+            drop(send);
+            // Those that were sent do not pile up in the emulator.
+            if n % 100 == 99 {
+                while !deleting
+                    .receive_batch(100, millis(10))
+                    .await
+                    .unwrap()
+                    .is_empty()
+                {}
+            }
         }
-    })
-    .await;
-    sender.send("in order").await.unwrap();
+    });
+    rounds.on(async |_| sender.send("in order").await.unwrap());
 }
 
-#[tokio::test(start_paused = true)]
-async fn b119_accepts_that_find_no_session() {
-    let world = World::new().await;
+#[test]
+fn b119_accepts_that_find_no_session() {
+    let rounds = Rounds::new();
+    let world = &rounds.world;
     let queue = world.session_queue("q");
-    leaves_no_task(200, |_| async {
+    rounds.leave_nothing(often(20_000), |_| async {
         let accept = world.client.accept_next_session("q", millis(500));
         let pass = async {
             tokio::task::yield_now().await;
@@ -106,8 +170,7 @@ async fn b119_accepts_that_find_no_session() {
         };
         let (session, ()) = tokio::join!(accept, pass);
         assert!(session.unwrap().is_none());
-    })
-    .await;
+    });
     assert!(queue.snapshot().unwrap().receivers.is_empty());
 }
 

@@ -14,7 +14,9 @@ use tokio::time::Instant;
 /// What connections over the line have in common.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
-    delay: Duration,
+    /// How long it takes to the emulator, and back.
+    there: Duration,
+    back: Duration,
     connections: Arc<AtomicUsize>,
     /// How many of them, from the first, are cut.
     cut: Arc<AtomicUsize>,
@@ -24,9 +26,18 @@ impl Line {
     /// What comes back comes this much later.
     pub(crate) fn delaying(delay: Duration) -> Self {
         Self {
-            delay,
+            there: Duration::ZERO,
+            back: delay,
             connections: Arc::default(),
             cut: Arc::default(),
+        }
+    }
+
+    /// What goes either way arrives this much later.
+    pub(crate) fn of_length(delay: Duration) -> Self {
+        Self {
+            there: delay,
+            ..Self::delaying(delay)
         }
     }
 
@@ -51,37 +62,48 @@ impl Line {
 
     async fn carry(self, near: DuplexStream, far: impl AsyncRead + AsyncWrite) {
         let number = self.connections.fetch_add(1, Ordering::AcqRel);
-        let (mut near_read, mut near_write) = tokio::io::split(near);
-        let (mut far_read, mut far_write) = tokio::io::split(far);
-        let (under_way, mut arriving) = tokio::sync::mpsc::unbounded_channel();
-        let there = async {
-            let _ = tokio::io::copy(&mut near_read, &mut far_write).await;
-        };
-        let leave = async move {
-            loop {
-                let mut bytes = vec![0; 8192];
-                match far_read.read(&mut bytes).await {
-                    Ok(0) | Err(_) => return,
-                    Ok(count) => bytes.truncate(count),
-                }
-                let _ = under_way.send((Instant::now() + self.delay, bytes));
-            }
-        };
-        let arrive = async {
-            while let Some((at, bytes)) = arriving.recv().await {
-                tokio::time::sleep_until(at).await;
-                if number >= self.cut.load(Ordering::Acquire)
-                    && near_write.write_all(&bytes).await.is_err()
-                {
-                    return;
-                }
-            }
-        };
+        let (near_read, near_write) = tokio::io::split(near);
+        let (far_read, far_write) = tokio::io::split(far);
+        let there = carry(near_read, far_write, self.there, || true);
+        let back = carry(far_read, near_write, self.back, || {
+            number >= self.cut.load(Ordering::Acquire)
+        });
         tokio::select! {
             () = there => {}
-            _ = async { tokio::join!(leave, arrive) } => {}
+            () = back => {}
         }
     }
+}
+
+/// Carries what is read to where it is written, this much later, while the line is whole.
+async fn carry(
+    mut read: impl AsyncRead + Unpin,
+    mut write: impl AsyncWrite + Unpin,
+    delay: Duration,
+    is_whole: impl Fn() -> bool,
+) {
+    let (under_way, mut arriving) = tokio::sync::mpsc::unbounded_channel();
+    let leave = async move {
+        loop {
+            let mut bytes = vec![0; 8192];
+            match read.read(&mut bytes).await {
+                Ok(0) | Err(_) => return,
+                Ok(count) => bytes.truncate(count),
+            }
+            let _ = under_way.send((Instant::now() + delay, bytes));
+        }
+    };
+    let arrive = async {
+        while let Some((at, bytes)) = arriving.recv().await {
+            if !delay.is_zero() {
+                tokio::time::sleep_until(at).await;
+            }
+            if is_whole() && write.write_all(&bytes).await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::join!(leave, arrive);
 }
 
 struct Over {

@@ -12,14 +12,17 @@
 )]
 
 mod closing;
+mod credit;
 mod growth;
 mod handles;
 mod line;
 mod locks;
+mod reach;
 mod receiving;
 mod recovery;
 mod rules;
 mod sending;
+mod service;
 mod sessions;
 mod settling;
 mod support;

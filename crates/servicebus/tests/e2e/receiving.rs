@@ -282,7 +282,7 @@ async fn messages_come_as_a_stream() {
     let world = World::new().await;
     world.queue("q");
     world.send("q", &["1", "2", "3"]).await;
-    let mut stream = Box::pin(world.client.receiver("q").stream());
+    let mut stream = world.client.receiver("q").stream();
     for expected in ["1", "2", "3"] {
         let message = soon(stream.next()).await.unwrap().unwrap();
         assert_eq!(message.text().as_deref(), Some(expected));

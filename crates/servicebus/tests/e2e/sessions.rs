@@ -456,3 +456,30 @@ async fn b59_a_settlement_whose_answer_was_lost_with_the_session_is_uncertain() 
     let error = soon(settling).await.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Uncertain);
 }
+
+/// What is being done about a message is told when its session is lost.
+#[tokio::test(start_paused = true)]
+async fn b76_a_message_tells_of_the_loss_of_its_session() {
+    let world = World::new().await;
+    world.session_queue("q");
+    world.send_to_session("q", "a", &["1", "2"]).await;
+    let options = SessionReceiverOptions::new().keep_lock(KeepLock::Off);
+    let session: SessionReceiver = world
+        .client
+        .accept_session_with("q", "a", options)
+        .await
+        .unwrap();
+    let message = session.receive().await.unwrap();
+    let number = message.sequence_number();
+    message.defer().await.unwrap();
+    let deferred = session.receive_deferred([number]).await.unwrap().remove(0);
+    let message = session.receive().await.unwrap();
+    let lost = [message.lock_lost(), deferred.lock_lost()];
+    world.pass(secs(30)).await;
+    assert!(lost.iter().all(|lost| !lost.is_cancelled()));
+    world.pass(secs(31)).await;
+    assert!(lost.iter().all(|lost| lost.is_cancelled()));
+    assert!(message.lock_lost().is_cancelled());
+    let error = message.complete().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SessionLockLost);
+}

@@ -1,6 +1,6 @@
 //! Transactions: all or nothing, over one entity and several.
 
-use servicebus::{ErrorKind, TransactionScope};
+use servicebus::{DeadLetter, ErrorKind, KeepLock, ReceiverOptions, SubQueue, TransactionScope};
 use servicebus_emulator::{Failure, Fault, Operated};
 
 use crate::support::*;
@@ -136,7 +136,7 @@ async fn all_four_ways_to_settle_in_a_transaction() {
         .unwrap();
     soon(transaction.abandon(messages.remove(0))).await.unwrap();
     soon(transaction.defer(messages.remove(0))).await.unwrap();
-    let why = servicebus::DeadLetter::new("r");
+    let why = DeadLetter::new("r");
     soon(transaction.dead_letter(messages.remove(0), why))
         .await
         .unwrap();
@@ -232,4 +232,75 @@ async fn a_rollback_that_is_dropped_is_not_forgotten() {
         }
     })
     .await;
+}
+
+/// The locks of messages in a transaction are kept until it is committed.
+#[tokio::test(start_paused = true)]
+async fn b71_locks_are_kept_until_the_commit() {
+    let world = World::new().await;
+    let queue = world.queue_with_locks("q", secs(10));
+    world.send("q", &["order"]).await;
+    let sender = world.client.sender("q");
+    let order = world.client.receiver("q").receive().await.unwrap();
+    let transaction = world.client.transaction();
+    transaction.complete(order).await.unwrap();
+    transaction.send(&sender, "shipped").await.unwrap();
+    world.pass(secs(60)).await;
+    transaction.commit().await.unwrap();
+    let messages = queue.snapshot().unwrap().messages;
+    assert_eq!(messages.len(), 1);
+    assert!(messages[0].lock.is_none());
+}
+
+/// When a transaction is rolled back nobody holds its messages any more: they come again when their locks are over.
+#[tokio::test(start_paused = true)]
+async fn messages_of_a_transaction_that_is_rolled_back_come_again() {
+    let world = World::new().await;
+    world.queue_with_locks("q", secs(10));
+    world.send("q", &["order"]).await;
+    let options = ReceiverOptions::new().keep_lock(KeepLock::UntilSettled);
+    let receiver = world.client.receiver_with("q", options);
+    let transaction = world.client.transaction();
+    let order = receiver.receive().await.unwrap();
+    transaction.complete(order).await.unwrap();
+    world.pass(secs(20)).await;
+    transaction.rollback().await.unwrap();
+    world.pass(secs(11)).await;
+    let again = soon(receiver.receive()).await.unwrap();
+    assert_eq!(again.delivery_count(), 2);
+    again.complete().await.unwrap();
+}
+
+/// With several connections, what belongs to one entity is on one of them.
+#[tokio::test]
+async fn a_transaction_has_one_connection_of_several() {
+    let world = World::with(impatient().connections(3)).await;
+    let queue = world.queue("q");
+    world.queue("other");
+    let sender = world.client.sender("q");
+    soon(sender.send_all(["1", "2"])).await.unwrap();
+    let elsewhere = world.client.sender("other");
+    soon(elsewhere.send("3")).await.unwrap();
+    let receiver = world.client.receiver("q");
+    let dead = soon(receiver.receive()).await.unwrap();
+    soon(dead.dead_letter(DeadLetter::new("r"))).await.unwrap();
+    let options = ReceiverOptions::new().sub_queue(SubQueue::DeadLetter);
+    let dead_letters = world.client.receiver_with("q", options);
+    let live = soon(receiver.receive()).await.unwrap();
+    let dead = soon(dead_letters.receive()).await.unwrap();
+    let transaction = world.client.transaction();
+    soon(transaction.complete(live)).await.unwrap();
+    soon(transaction.send(&sender, "a")).await.unwrap();
+    soon(transaction.commit()).await.unwrap();
+    soon(dead.complete()).await.unwrap();
+    assert_eq!(queue.counts().unwrap().active, 1);
+
+    // What is on another connection is refused, and the transaction goes on.
+    assert_eq!(world.emulator.connections().len(), 2, "one for each entity");
+    let transaction = world.client.transaction();
+    soon(transaction.send(&sender, "b")).await.unwrap();
+    let error = soon(transaction.send(&elsewhere, "c")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOperation);
+    soon(transaction.commit()).await.unwrap();
+    assert_eq!(queue.counts().unwrap().active, 2);
 }

@@ -1,36 +1,31 @@
+mod demand;
+mod waiting;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::AtomicI64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytestring::ByteString;
-use servicebus_amqp::engine::{CreditMode, DetachMode};
+use servicebus_amqp::engine::DetachMode;
 use servicebus_amqp::types::Map;
 
+use self::demand::{Demand, Flow, KEEP};
+use self::waiting::keep_prefetched_locks;
 use super::cell::{Cell, Mortal as _};
 use super::clock::{now, sleep_until};
 use super::closing::Closing;
 use super::failure::within;
 use super::fault::closed;
-use super::link::{Asked, Place, ReceivingLink};
-use super::mode::{Held, Mode, Taken, hold};
+use super::link::{Asked, HeldSession, Place, ReceivingLink};
+use super::mode::{Mode, Taken};
 use super::node::Node;
 use super::operation::Operation;
 use super::renewer::Hold;
 use crate::error::{Error, Result};
 use crate::lock_token::LockToken;
 use crate::management::ReceiveMode;
-use crate::message::{Origin, ReceivedMessage};
 use crate::renewal::KeepLock;
-
-/// How long messages that nobody asks for any more are kept for the next receive before they are given back.
-const KEEP: Duration = Duration::from_millis(500);
-
-/// After so many rounds of that time in which nothing came, nothing is on its way any more.
-const QUIET_ROUNDS: u32 = 4;
-
-/// How often messages that were fetched ahead are looked through for locks to be kept.
-const LOOK_THROUGH: Duration = Duration::from_secs(2);
 
 /// A link that lasted for so long ended for reasons of its own, and not because something is wrong.
 const LONG_LIFE: Duration = Duration::from_secs(30);
@@ -71,22 +66,10 @@ pub(crate) struct Settings {
     pub(crate) mode: ReceiveMode,
     pub(crate) identifier: Option<ByteString>,
     /// The session whose messages these are.
-    pub(crate) session: Option<ByteString>,
+    pub(crate) session: Option<HeldSession>,
     pub(crate) prefetch: u32,
     pub(crate) keep_lock: KeepLock,
     pub(crate) linger: Duration,
-}
-
-#[derive(Debug, Default)]
-struct Flow {
-    /// How many messages receives wait for.
-    demand: usize,
-    /// How many were taken since the credit was last looked at.
-    taken: usize,
-    /// For how many rounds messages may still come that nobody asks for, because their credit was taken back.
-    surplus: u32,
-    /// Whether a task looks for them.
-    sweeping: bool,
 }
 
 impl Intake {
@@ -124,7 +107,7 @@ impl Intake {
         &self.node
     }
 
-    pub(crate) fn session(&self) -> Option<&ByteString> {
+    pub(crate) fn session(&self) -> Option<&HeldSession> {
         self.settings.session.as_ref()
     }
 
@@ -396,67 +379,6 @@ impl Intake {
         lock(&self.kept).extend(left);
     }
 
-    /// Gives the broker credit for what is wanted and not here, or takes back what is not wanted any more.
-    fn adjust_credit(&self, link: &ReceivingLink) {
-        let mut flow = lock(&self.flow);
-        flow.taken = 0;
-        let prefetch = usize::try_from(self.settings.prefetch).unwrap_or(usize::MAX);
-        let want = flow.demand.max(prefetch);
-        // Credit first: a delivery that arrives between the two is counted twice and not left out.
-        let Ok(status) = link.link.status() else {
-            return;
-        };
-        let credit = usize::try_from(status.credit).unwrap_or(usize::MAX);
-        let have = credit + link.link.inbox_len() + lock(&self.kept).len();
-        let result = if have < want {
-            let missing = want - have;
-            // A window is filled up a quarter at a time.
-            if have >= flow.demand && missing < prefetch.div_ceil(4) {
-                return;
-            }
-            link.link
-                .add_credit(u32::try_from(missing).unwrap_or(u32::MAX))
-        } else if have > want && credit > 0 {
-            let left = credit.saturating_sub(have - want);
-            let left = u32::try_from(left).unwrap_or(u32::MAX);
-            link.link.set_credit(CreditMode::Exact(left))
-        } else {
-            return;
-        };
-        // The link has just ended if it fails.
-        let _ = result;
-    }
-
-    /// A receive has ended: its credit is taken back, and messages that come nevertheless are not forgotten.
-    fn leave(self: &Arc<Self>, count: usize, taken: usize) {
-        let left_over = taken < count;
-        let prefetch = usize::try_from(self.settings.prefetch).unwrap_or(usize::MAX);
-        let refill = {
-            let mut flow = lock(&self.flow);
-            flow.demand = flow.demand.saturating_sub(count);
-            // A session takes its messages with it.
-            let kept = self.settings.mode == ReceiveMode::PeekLock && self.session().is_some();
-            if left_over && prefetch == 0 && !kept {
-                flow.surplus = QUIET_ROUNDS;
-            }
-            prefetch > 0 && flow.taken >= prefetch.div_ceil(4)
-        };
-        if (left_over || refill)
-            && let Some(link) = self.link.living()
-        {
-            self.adjust_credit(&link);
-        }
-        let mut flow = lock(&self.flow);
-        if flow.surplus > 0
-            && !flow.sweeping
-            && flow.demand == 0
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            flow.sweeping = true;
-            runtime.spawn(sweep(Arc::downgrade(self)));
-        }
-    }
-
     /// Gives back what is here.
     fn release_all(&self) {
         lock(&self.early).clear();
@@ -480,14 +402,7 @@ impl Intake {
             return;
         };
         let surplus = lock(&self.flow).surplus > 0;
-        if link.is_alive() && surplus {
-            // What was on its way when credit was taken back; a drain without credit is not answered.
-            tokio::time::sleep(KEEP).await;
-        }
-        if link.is_alive() && link.link.status().is_ok_and(|status| status.credit > 0) {
-            // A broker that does not answer keeps what it sent until its locks run out.
-            let _ = tokio::time::timeout(DRAIN_TIMEOUT, link.link.drain()).await;
-        }
+        still(&link, surplus).await;
         self.link.end();
         let left = inbox(&link, usize::MAX);
         lock(&self.kept).extend(left);
@@ -500,9 +415,44 @@ impl Intake {
 
 impl Drop for Intake {
     fn drop(&mut self) {
-        if self.settings.mode == ReceiveMode::PeekLock {
-            self.release_all();
+        // What was deleted at the broker is lost: there is nobody left to take it.
+        if self.settings.mode != ReceiveMode::PeekLock {
+            return;
         }
+        self.release_all();
+        let surplus = lock(&self.flow).surplus > 0;
+        let Some(link) = self.link.end().filter(|link| link.is_alive()) else {
+            return;
+        };
+        if (surplus || has_credit(&link))
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(give_back(link, surplus));
+        }
+    }
+}
+
+fn has_credit(link: &ReceivingLink) -> bool {
+    link.link.status().is_ok_and(|status| status.credit > 0)
+}
+
+/// Takes the broker's credit back, and waits for what is on its way, for a second at most.
+async fn still(link: &ReceivingLink, surplus: bool) {
+    if link.is_alive() && surplus {
+        // What was on its way when credit was taken back; a drain without credit is not answered.
+        tokio::time::sleep(KEEP).await;
+    }
+    if link.is_alive() && has_credit(link) {
+        // A broker that does not answer keeps what it sent until its locks run out.
+        let _ = tokio::time::timeout(DRAIN_TIMEOUT, link.link.drain()).await;
+    }
+}
+
+/// Gives back what is on its way to a receiver that was dropped. The link ends with the last message that came on it.
+async fn give_back(link: Arc<ReceivingLink>, surplus: bool) {
+    still(&link, surplus).await;
+    for taken in inbox(&link, usize::MAX) {
+        taken.link.release(taken.delivery.delivery);
     }
 }
 
@@ -515,124 +465,6 @@ fn inbox(link: &Arc<ReceivingLink>, max: usize) -> Vec<Taken> {
             link: Arc::clone(link),
         })
         .collect()
-}
-
-/// The messages that one receive waits for.
-struct Demand<'a> {
-    intake: &'a Arc<Intake>,
-    count: usize,
-    /// How many it returns with.
-    taken: usize,
-}
-
-impl<'a> Demand<'a> {
-    fn enter(intake: &'a Arc<Intake>, count: usize) -> Self {
-        let mut flow = lock(&intake.flow);
-        flow.demand = flow.demand.saturating_add(count);
-        drop(flow);
-        Self {
-            intake,
-            count,
-            taken: 0,
-        }
-    }
-}
-
-impl Drop for Demand<'_> {
-    fn drop(&mut self) {
-        self.intake.leave(self.count, self.taken);
-    }
-}
-
-/// Gives back messages that nobody asks for, until no more can be on their way.
-async fn sweep(intake: Weak<Intake>) {
-    loop {
-        tokio::time::sleep(KEEP).await;
-        let Some(intake) = intake.upgrade() else {
-            return;
-        };
-        {
-            let mut flow = lock(&intake.flow);
-            // The last one who asks leaves another sweep behind.
-            if flow.demand > 0 || flow.surplus == 0 {
-                flow.sweeping = false;
-                return;
-            }
-            flow.surplus -= 1;
-        }
-        if intake.settings.mode == ReceiveMode::ReceiveAndDelete {
-            // They are kept for the next receive.
-            continue;
-        }
-        let left = intake.pop_all();
-        if left.is_empty() {
-            continue;
-        }
-        lock(&intake.flow).surplus = QUIET_ROUNDS;
-        tracing::debug!(entity = %intake.node.address, count = left.len(), "messages that nobody asked for are given back");
-        for taken in left {
-            taken.link.release(taken.delivery.delivery);
-        }
-    }
-}
-
-/// Looks after the locks of messages that wait in the inbox for longer than a moment.
-fn keep_prefetched_locks(intake: Weak<Intake>, link: &ReceivingLink) {
-    if let Some(intake) = intake.upgrade()
-        && (intake.settings.mode != ReceiveMode::PeekLock || intake.session().is_some())
-    {
-        return;
-    }
-    let ended = link.link.ended();
-    tokio::spawn(async move {
-        let look_through = async {
-            loop {
-                tokio::time::sleep(LOOK_THROUGH).await;
-                let Some(intake) = intake.upgrade() else {
-                    return;
-                };
-                intake.look_through();
-            }
-        };
-        tokio::select! {
-            _ = ended => {}
-            () = look_through => {}
-        }
-    });
-}
-
-impl Intake {
-    fn look_through(&self) {
-        let Some(link) = self.link.living() else {
-            return;
-        };
-        let now = now();
-        let mut waiting = Vec::new();
-        let mut here = std::collections::HashSet::new();
-        link.link.inspect(|delivery, arrived| {
-            let Some(token) = LockToken::from_delivery_tag(&delivery.tag) else {
-                return;
-            };
-            here.insert(token);
-            if now.saturating_duration_since(arrived) >= LOOK_THROUGH {
-                waiting.push((token, delivery.delivery, delivery.payload.clone(), arrived));
-            }
-        });
-        let mut early = lock(&self.early);
-        early.retain(|token, _| here.contains(token));
-        for (token, delivery, payload, arrived) in waiting {
-            if early.contains_key(&token) {
-                continue;
-            }
-            let Ok(message) = ReceivedMessage::decode(payload, Origin::Locked(token)) else {
-                continue;
-            };
-            let origin = Some((&link, delivery));
-            if let Held::Yes(hold) = hold(self, &message, token, origin, arrived) {
-                early.insert(token, hold);
-            }
-        }
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
