@@ -55,7 +55,7 @@ pub(super) struct Pending {
 
 impl Session {
     /// Adds a delivery to the dispositions that are due, to a range where it can.
-    fn push_disposition(
+    pub(super) fn push_disposition(
         &mut self,
         role: Role,
         id: u64,

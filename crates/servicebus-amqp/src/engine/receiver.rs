@@ -6,7 +6,7 @@ use super::link::{End, Link, LinkState};
 use super::{
     CreditMode, DeliveryKey, Event, IncomingDelivery, LinkKey, LinkOptions, RequestError, serial,
 };
-use crate::types::{AmqpError, DeliveryState, Flow, Role, Transfer, condition};
+use crate::types::{AmqpError, DeliveryState, Flow, Outcome, Role, Transfer, condition};
 
 /// The receiving end of a link.
 ///
@@ -405,11 +405,25 @@ impl Connection {
         }
 
         let size = payload.len() + partial.as_ref().map_or(0, |partial| partial.payload.len());
-        if receiver.max_message_size != 0 && size as u64 > receiver.max_message_size {
-            return violation(
+        let limit = receiver.max_message_size;
+        if limit != 0 && size as u64 > limit {
+            let settled = transfer.settled == Some(true)
+                || partial.as_ref().is_some_and(|partial| partial.settled);
+            let error = AmqpError::new(
                 condition::MESSAGE_SIZE_EXCEEDED,
-                "the message is larger than max-message-size",
+                format!(
+                    "The received message (delivery-id:{}, size:{size} bytes) exceeds the limit ({limit} bytes) \
+                     currently allowed on the link.",
+                    serial::truncate(id)
+                ),
             );
+            // The detach alone would tell the sender of many deliveries that all of them may be lost, not which one is
+            // to blame.
+            if !settled {
+                let outcome = Outcome::Rejected(Some(Box::new(error.clone()))).into();
+                session.push_disposition(Role::Receiver, id, true, Some(outcome));
+            }
+            return Err(Violation::Link(slot, error));
         }
         if transfer.more {
             if self.partial_bytes + size > self.config.limits.partial_bytes {

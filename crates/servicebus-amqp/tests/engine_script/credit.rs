@@ -493,7 +493,7 @@ fn window_mode_counts_what_the_application_holds() {
 }
 
 #[test]
-fn a_message_above_max_message_size_detaches_the_link() {
+fn a_message_above_max_message_size_is_rejected_and_detaches_the_link() {
     let mut peer = Peer::of_client();
     let session = peer.session(begin());
     let mut options = exactly(5);
@@ -523,6 +523,28 @@ fn a_message_above_max_message_size_detaches_the_link() {
             ..
         } if error.condition == condition::MESSAGE_SIZE_EXCEEDED
     ));
+
+    // Service Bus states the outcome of the delivery too; the Python SDK takes its error from there alone.
+    let disposition = peer.sent_disposition();
+    assert_eq!(
+        (disposition.first, disposition.last, disposition.settled),
+        (1, None, true)
+    );
+    let Some(DeliveryState::Outcome(Outcome::Rejected(Some(reason)))) = disposition.state else {
+        panic!("not rejected: {disposition:?}");
+    };
+    assert_eq!(reason.condition, condition::MESSAGE_SIZE_EXCEEDED);
+    assert_eq!(
+        reason.description.as_deref(),
+        Some(
+            "The received message (delivery-id:1, size:120 bytes) exceeds the limit (100 bytes) currently allowed on the \
+             link."
+        )
+    );
+    assert_eq!(peer.sent_detach().error, Some(reason));
+    // What was on its way is of no interest.
+    peer.transfer(&transfer(0, 1), &[0; 60]);
+    peer.silent();
 }
 
 #[test]
