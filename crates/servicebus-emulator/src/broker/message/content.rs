@@ -3,6 +3,7 @@ use std::{borrow::Cow, ops::Range, time::Duration};
 use bytes::{BufMut, Bytes, BytesMut};
 use servicebus_amqp::types::{ByteString, Map, Message, Properties, Timestamp, Value};
 
+use super::decimal;
 use super::sections::{self, Malformed, Section, code};
 use crate::{
     broker::{Error, ErrorKind},
@@ -17,7 +18,7 @@ pub(crate) const BATCH_FORMAT: u32 = 0x8001_3700;
 /// The bare message is kept as it came, in bytes of its own, so that no receive buffer is held alive by it.
 #[derive(Clone, Debug)]
 pub(in crate::broker) struct Content {
-    /// The bare message and the footer, byte for byte.
+    /// The bare message and the footer, byte for byte but for decimals among the application properties.
     pub(super) bare: Bytes,
     /// Encoded pairs of the message annotations that are the sender's own.
     pub(super) annotations: Box<[u8]>,
@@ -147,10 +148,15 @@ impl Content {
         let mut bare = Cow::Borrowed(&[][..]);
         let mut run = 0..0;
         let mut seen = 0u16;
+        let mut decimals = false;
         let mut at = 0;
         while at < payload.len() {
             let section = sections::section(payload, at)?;
             at = section.whole.end;
+            if section.code == code::APPLICATION_PROPERTIES {
+                let properties = payload.get(section.value.clone()).unwrap_or_default();
+                decimals = decimal::is_possible(properties);
+            }
             let bit = 1 << (section.code - code::HEADER);
             if seen & bit != 0 && section.code != code::DATA && section.code != 0x76 {
                 return Err(Malformed {
@@ -174,6 +180,9 @@ impl Content {
             }
         }
         join(&mut bare, payload, &run);
+        if decimals {
+            decimal::rewrite(bare.to_mut())?;
+        }
         content.bare = Bytes::copy_from_slice(&bare);
         content.find_ids()?;
         Ok(content)

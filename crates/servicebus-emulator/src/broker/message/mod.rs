@@ -1,6 +1,7 @@
 //! Messages: what was sent, as it came, and what the broker hands out.
 
 mod content;
+mod decimal;
 mod sections;
 mod stored;
 
