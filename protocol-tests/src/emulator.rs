@@ -26,6 +26,11 @@ impl EmulatorProgram {
     pub const KEY_NAME: &'static str = "RootManageSharedAccessKey";
     /// That key.
     pub const KEY: &'static str = "SAS_KEY_VALUE";
+    /// Arguments that make it check all tokens, as it does once it is given a key.
+    pub const CHECKING_TOKENS: [&'static str; 2] =
+        ["--key", "RootManageSharedAccessKey=SAS_KEY_VALUE"];
+    /// Arguments that make it know the limits of the standard tier, such as that for the size of messages.
+    pub const STANDARD_LIMITS: [&'static str; 2] = ["--profile", "standard"];
 
     /// Builds the emulator, as far as that is not done already, and starts it with the entities of `config`, a
     /// `config.json` of the official emulator.

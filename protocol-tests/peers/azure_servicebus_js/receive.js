@@ -1,4 +1,4 @@
-// Receiving: in batches, by iterator, by subscription, in both modes, with automatic renewal of locks.
+// Receiving: in batches, by iterator, by subscription, in both modes, with automatic renewal of locks, and given up.
 "use strict";
 
 const { assert, run, receive, receiveOne, assertNothing, bodies } = require("./common.js");
@@ -37,9 +37,9 @@ run(async (client, queue) => {
         const subscription = subscriber.subscribe(
             {
                 processMessage: async (message) => {
-                    // Longer than the queue's lock of one second: only renewal keeps it.
+                    // Longer than the queue's lock of five seconds: only renewal keeps it.
                     if (message.body === "6") {
-                        await new Promise((done) => setTimeout(done, 2500));
+                        await new Promise((done) => setTimeout(done, 6500));
                     }
                     subscribed.push([message.body, message.deliveryCount]);
                     if (subscribed.length === 3) {
@@ -55,6 +55,50 @@ run(async (client, queue) => {
     assert.deepEqual(subscribed, [["6", 0], ["7", 0], ["8", 0]]);
     await subscriber.close();
 
+    // A handler that fails abandons its message; up to three run at once.
+    await send("a", "b", "c");
+    const parallel = client.createReceiver(queue, { maxAutoLockRenewalDurationInMs: 60000 });
+    const counts = {};
+    let running = 0;
+    let most = 0;
+    const problems = [];
+    await new Promise((resolve, reject) => {
+        const subscription = parallel.subscribe(
+            {
+                processMessage: async (message) => {
+                    counts[message.body] = message.deliveryCount;
+                    running += 1;
+                    most = Math.max(most, running);
+                    while (most < 3) {
+                        await new Promise((done) => setTimeout(done, 10));
+                    }
+                    running -= 1;
+                    if (message.body === "b" && message.deliveryCount === 0) {
+                        throw new Error("not yet");
+                    }
+                    if (counts.b === 1 && running === 0) {
+                        setTimeout(() => subscription.close().then(resolve, reject), 200);
+                    }
+                },
+                processError: async (problem) => problems.push(problem),
+            },
+            { maxConcurrentCalls: 3 },
+        );
+    });
+    assert.deepEqual(counts, { a: 0, b: 1, c: 0 });
+    assert.equal(most, 3);
+    assert.deepEqual(problems.map((problem) => [problem.errorSource, problem.error.message]), [["processMessageCallback", "not yet"]]);
+    await parallel.close();
+
+    // A subscription that cannot be says so to its handler, and tries again until it is closed.
+    const lost = client.createReceiver("no-such-queue");
+    const problem = await new Promise((resolve) => {
+        lost.subscribe({ processMessage: async () => {}, processError: async (problem) => resolve(problem) });
+    });
+    assert.equal(problem.error.code, "MessagingEntityNotFound");
+    assert.equal(problem.entityPath, "no-such-queue");
+    await lost.close();
+
     const deleting = client.createReceiver(queue, { receiveMode: "receiveAndDelete" });
     await assertNothing(deleting);
     await send("9");
@@ -62,4 +106,17 @@ run(async (client, queue) => {
     assert.equal(gone.body, "9");
     await assert.rejects(deleting.completeMessage(gone), /receiveAndDelete/);
     await assertNothing(deleting);
+
+    await send("10");
+    const locking = client.createReceiver(queue);
+    const put = await receiveOne(locking);
+    await locking.deferMessage(put);
+    const [taken] = await deleting.receiveDeferredMessages(put.sequenceNumber);
+    assert.equal(taken.body, "10");
+    assert.deepEqual(await locking.peekMessages(1, { fromSequenceNumber: put.sequenceNumber }), []);
+
+    const stop = new AbortController();
+    const waiting = locking.receiveMessages(1, { maxWaitTimeInMs: 60000, abortSignal: stop.signal });
+    setTimeout(() => stop.abort(), 50);
+    await assert.rejects(waiting, { name: "AbortError" });
 });

@@ -55,9 +55,33 @@ run(async (client, queue) => {
     assert.equal(sequence._rawAmqpMessage.bodyType, "sequence");
     assert.deepEqual([...data.body], [0, 255]);
 
+    // The standard tier takes 256 KiB.
     const large = "x".repeat(150000);
     await sender.sendMessages({ body: large });
     assert.equal((await receiveOne(receiver)).body, large);
+    assert.equal((await sender.createMessageBatch()).maxSizeInBytes, 262144);
+    await assert.rejects(sender.createMessageBatch({ maxSizeInBytes: 262145 }), /maximum message size/);
+    // It costs the sender its link.
+    const greedy = client.createSender(queue);
+    await assertFails(greedy.sendMessages({ body: "x".repeat(300000) }), "MessageSizeExceeded");
+
+    // All sections of a message of AMQP.
+    await sender.sendMessages({
+        bodyType: "data",
+        body: Buffer.from("annotated"),
+        header: { durable: true, priority: 7 },
+        messageAnnotations: { "x-note": "kept" },
+        properties: { messageId: "annotated", userId: "user", groupSequence: 3 },
+        applicationProperties: { truth: false },
+        footer: { checksum: 1 },
+    });
+    const { body, _rawAmqpMessage: raw } = await receiveOne(receiver);
+    assert.equal(String(body), "annotated");
+    assert.equal(raw.header.priority, 7);
+    assert.equal(raw.messageAnnotations["x-note"], "kept");
+    assert.equal(raw.properties.groupSequence, 3);
+    assert.deepEqual(raw.applicationProperties, { truth: false });
+    assert.equal(raw.footer.checksum, 1);
     await assertNothing(receiver);
 
     await assertFails(client.createSender("no-such-queue").sendMessages({ body: "lost" }), "MessagingEntityNotFound");

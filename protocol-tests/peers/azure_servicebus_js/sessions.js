@@ -60,6 +60,19 @@ run(async (client, queue) => {
     assert.equal(await again.getSessionState(), null);
     await again.close();
 
+    await sender.sendMessages(["g1", "g2", "g3"].map((body) => withId({ body, sessionId: "green" })));
+    const green = await client.acceptSession(queue, "green");
+    for await (const message of green.getMessageIterator()) {
+        assert.equal(message.body, "g1");
+        await green.completeMessage(message);
+        break;
+    }
+    await green.close();
+    const deleting = await client.acceptSession(queue, "green", { receiveMode: "receiveAndDelete" });
+    assert.deepEqual(bodies(await receive(deleting, 2)), ["g2", "g3"]);
+    await assertNothing(deleting);
+    await deleting.close();
+
     const dead = client.createReceiver(queue, { subQueueType: "deadLetter" });
     const letter = await receiveOne(dead);
     assert.deepEqual([letter.body, letter.sessionId, letter.deadLetterReason], ["r2", "red", "done"]);

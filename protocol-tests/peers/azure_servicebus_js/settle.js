@@ -59,10 +59,10 @@ run(async (client, queue) => {
     assert.equal(poison.deadLetterReason, "MaxDeliveryCountExceeded");
     await dead.completeMessage(poison);
 
-    // The queue's locks last one second.
+    // The queue's locks last five seconds.
     await send("lost");
     const lost = await receiveOne(receiver);
-    await new Promise((done) => setTimeout(done, 1500));
+    await new Promise((done) => setTimeout(done, 5500));
     await assertFails(receiver.completeMessage(lost), "MessageLockLost");
     await assertFails(receiver.renewMessageLock(lost), "MessageLockLost");
     const found = await receiveOne(receiver);

@@ -12,34 +12,51 @@ use crate::{Shared, Stop, succeed, trial};
 /// For one script.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Each script with its entities; the queues have short locks where a script waits for their end.
-const SCRIPTS: [(&str, &[&str]); 7] = [
+/// Each script with its entities; the queues have the shortest locks where a script waits for their end.
+const SCRIPTS: [(&str, &[&str]); 9] = [
     ("send", &["send"]),
     ("receive", &["receive"]),
     ("settle", &["settle"]),
     ("sessions", &["sessions"]),
     ("schedule", &["schedule"]),
     ("rules", &["topic", "subscription"]),
+    ("topics", &["topics", "plain", "sessions"]),
     ("transports", &["transports"]),
+    ("credentials", &["credentials"]),
 ];
 
 const CONFIG: &str = r#"{ "UserConfig": { "Namespaces": [ {
     "Name": "sbemulatorns",
     "Queues": [
         { "Name": "send" },
-        { "Name": "receive", "Properties": { "LockDuration": "PT1S" } },
-        { "Name": "settle", "Properties": { "LockDuration": "PT1S", "MaxDeliveryCount": 10 } },
+        { "Name": "receive", "Properties": { "LockDuration": "PT5S" } },
+        { "Name": "settle", "Properties": { "LockDuration": "PT5S", "MaxDeliveryCount": 10 } },
         { "Name": "sessions", "Properties": { "RequiresSession": true } },
         { "Name": "schedule" },
-        { "Name": "transports" }
+        { "Name": "transports" },
+        { "Name": "credentials" }
     ],
-    "Topics": [ { "Name": "topic", "Subscriptions": [ { "Name": "subscription" } ] } ]
+    "Topics": [
+        { "Name": "topic", "Subscriptions": [ { "Name": "subscription" } ] },
+        { "Name": "topics", "Subscriptions": [
+            { "Name": "plain" },
+            { "Name": "sessions", "Properties": { "RequiresSession": true } }
+        ] }
+    ]
 } ] } }"#;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let shared = Shared::new(|| {
         let node = AzureServiceBusNode::set_up()?;
-        let emulator = EmulatorProgram::start(Listen::AnyPort, CONFIG, &[])?;
+        let emulator = EmulatorProgram::start(
+            Listen::AnyPort,
+            CONFIG,
+            &[
+                EmulatorProgram::CHECKING_TOKENS,
+                EmulatorProgram::STANDARD_LIMITS,
+            ]
+            .concat(),
+        )?;
         Ok((node, emulator))
     });
     SCRIPTS
@@ -65,7 +82,7 @@ fn run(
         .arg(emulator.connection_string())
         .args(entities)
         .env("NODE_EXTRA_CA_CERTS", emulator.authority());
-    if group == "transports" {
+    if matches!(group, "transports" | "credentials") {
         script.arg(format!("sb://localhost:{}", emulator.amqp().port()));
     }
     succeed(script, LIMIT)

@@ -87,17 +87,14 @@ fn compare(ended: Option<&Ended>, expected: &Expected) -> Result<(), Stop> {
 
 fn run_suite() -> Result<Results, Stop> {
     let tests = AzureServiceBusTests::set_up()?;
-    // With a key of its own the emulator checks all tokens.
     let emulator = EmulatorProgram::start(
         Listen::AnyPort,
         r#"{ "UserConfig": { "Namespaces": [ { "Name": "sbemulatorns" } ] } }"#,
         &[
-            "--key",
-            &format!("{}={}", EmulatorProgram::KEY_NAME, EmulatorProgram::KEY),
-            // The tests count on its limit for the size of messages.
-            "--profile",
-            "standard",
-        ],
+            EmulatorProgram::CHECKING_TOKENS,
+            EmulatorProgram::STANDARD_LIMITS,
+        ]
+        .concat(),
     )?;
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let results = folder.path().join("results.json");
