@@ -28,3 +28,8 @@ pub fn hex(digits: &str) -> bytes::Bytes {
         .map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit))
         .collect()
 }
+
+/// Runs the example of the emulator's README, which needs the client.
+#[cfg(doctest)]
+#[doc = include_str!("../../crates/servicebus-emulator/README.md")]
+struct EmulatorReadme;

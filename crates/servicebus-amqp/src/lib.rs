@@ -13,3 +13,8 @@ pub mod engine;
 #[cfg(feature = "net")]
 pub mod net;
 pub mod types;
+
+/// Runs the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

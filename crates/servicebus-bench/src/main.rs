@@ -9,6 +9,7 @@
     reason = "a program that measures time reads the clock"
 )]
 
+mod all;
 mod amqp;
 mod client;
 mod codec;
@@ -16,15 +17,25 @@ mod emulator;
 mod measure;
 mod memory;
 mod process;
+mod record;
+mod report;
 mod role;
+mod table;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use record::{Measured, Record};
+
 #[derive(Parser)]
-#[command(about = "Side-by-side measurements against other AMQP 1.0 stacks")]
+#[command(
+    about = "Side-by-side measurements against other AMQP 1.0 stacks and Service Bus clients"
+)]
 struct Cli {
+    /// Print JSON lines instead of tables.
+    #[arg(long, global = true)]
+    json: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -34,13 +45,15 @@ enum Command {
     /// Messages over loopback TCP: rate, CPU time of each side, peak memory.
     Amqp(amqp::Options),
     /// The codec against `serde_amqp`: time and allocations per operation.
-    Codec(codec::Options),
+    Codec,
     /// Idle connections and links: memory and CPU time.
-    Memory(memory::Options),
+    Memory,
     /// The Service Bus client against other clients: rate, CPU time and peak memory of the client's process.
     Client(client::Options),
     /// The emulator: start, CPU time per message, memory of what it holds.
     Emulator(emulator::Options),
+    /// All of these, as a report with charts.
+    All(all::Options),
     /// Our client in one case; what `client` and `emulator` start.
     #[command(hide = true)]
     Load(client::load::Options),
@@ -50,26 +63,38 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let mut result = Ok(());
-    // The allocator counts for `codec` and `memory`; the sides of `amqp` run with the counters off.
-    match Cli::parse().command {
-        Command::Amqp(options) => result = amqp::run(&options),
-        Command::Codec(options) => result = codec::run(&options),
-        Command::Memory(options) => result = memory::run(&options),
-        Command::Client(options) => result = client::run(&options),
-        Command::Emulator(options) => result = emulator::run(&options),
-        Command::Load(options) => {
-            allocation_counter::opt_out(|| result = client::load::run(&options));
-        }
-        Command::Role(options) => {
-            allocation_counter::opt_out(|| result = role::run(&options));
-        }
-    }
-    match result {
+    let Cli { json, command } = Cli::parse();
+    let result = match command {
+        Command::Amqp(options) => amqp::measure(&options),
+        Command::Codec => codec::measure(),
+        Command::Memory => memory::measure(),
+        Command::Client(options) => client::measure(&options),
+        Command::Emulator(options) => emulator::measure(&options),
+        Command::All(options) => all::run(&options),
+        Command::Load(options) => uncounted(|| client::load::run(&options)),
+        Command::Role(options) => uncounted(|| role::run(&options)),
+    };
+    match result.and_then(|records| print(&records, json)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("servicebus-bench: {error:#}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Runs one side of a benchmark with the counters of the allocator off, which are for `codec` and `memory`. It prints its
+/// report itself.
+fn uncounted(run: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Vec<Record>> {
+    let mut result = Ok(());
+    allocation_counter::opt_out(|| result = run());
+    result.map(|()| Vec::new())
+}
+
+fn print(records: &[Record], json: bool) -> anyhow::Result<()> {
+    if json {
+        return record::write_json(records, std::io::stdout().lock());
+    }
+    print!("{}", Measured::from(records).tables());
+    Ok(())
 }

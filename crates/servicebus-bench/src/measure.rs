@@ -23,6 +23,38 @@ pub(crate) struct Report {
     pub(crate) peak_rss: u64,
 }
 
+impl Report {
+    /// Messages per second.
+    pub(crate) fn rate(&self) -> f64 {
+        self.count as f64 * 1e9 / self.elapsed_ns.max(1) as f64
+    }
+
+    /// CPU time per message, in microseconds.
+    pub(crate) fn cpu_us(&self) -> f64 {
+        self.cpu_ns as f64 / 1e3 / self.count.max(1) as f64
+    }
+}
+
+/// What is measured in rounds, and what each round gave.
+pub(crate) struct Series<E, F> {
+    pub(crate) entry: E,
+    pub(crate) rounds: Vec<F>,
+}
+
+impl<E, F> Series<E, F> {
+    pub(crate) fn new(entry: E) -> Self {
+        Self {
+            entry,
+            rounds: Vec::new(),
+        }
+    }
+}
+
+/// Shows on the terminal what is being measured; an empty text clears the line.
+pub(crate) fn progress(text: &str) {
+    eprint!("\r{text:72}\r");
+}
+
 impl Meter {
     pub(crate) fn start() -> Self {
         let wall = Instant::now();

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use bytes::{Bytes, BytesMut};
-use clap::Args;
 use rustix::time::{ClockId, clock_gettime};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use servicebus_amqp::engine::{
     Config, CreditMode, LinkOptions, OutgoingDelivery, SessionOptions, Side,
 };
@@ -17,40 +16,37 @@ use servicebus_amqp::net::{AcceptedLink, Connection, ReceiverLink, SenderLink, S
 use servicebus_amqp::types::{Body, DeliveryState, Message, Source, Target};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::measure::progress;
+use crate::record::Record;
+use crate::table::{Table, figure, thousands};
+
 const CONNECTIONS: usize = 100;
 const LINKS: usize = 10_000;
 const IDLE: Duration = Duration::from_secs(5);
 const ATTACH_LIMIT: Duration = Duration::from_secs(10);
 
-#[derive(Args)]
-pub(crate) struct Options {
-    /// Print JSON lines instead of a table.
-    #[arg(long)]
-    json: bool,
-}
-
-/// One line of `--json`.
-#[derive(Serialize)]
-struct Line {
-    bench: &'static str,
-    peer: &'static str,
-    case: &'static str,
+/// A case, with the one figure that it has.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Line {
+    peer: String,
+    case: String,
     /// Heap of one side, in bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     bytes: Option<u64>,
     /// CPU time of both sides of one connection, in microseconds per second.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     cpu_us_per_s: Option<f64>,
 }
 
-pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+pub(crate) fn measure() -> anyhow::Result<Vec<Record>> {
+    progress("memory");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     // The first connection pays for what the program sets up once.
     drop(runtime.block_on(Pair::connect())?);
 
-    let (pairs, bytes) = measure(|| {
+    let (pairs, bytes) = heap_of(|| {
         runtime.block_on(async {
             let mut pairs = Vec::with_capacity(CONNECTIONS);
             for _ in 0..CONNECTIONS {
@@ -70,7 +66,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     drop(pairs);
 
     let pair = runtime.block_on(Pair::connect())?;
-    let (links, bytes) = measure(|| {
+    let (links, bytes) = heap_of(|| {
         runtime.block_on(async {
             let mut links = Vec::with_capacity(LINKS);
             for number in 0..LINKS {
@@ -82,44 +78,49 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     drop(links);
     let link = bytes / (2 * LINKS) as u64;
 
-    for (case, bytes, cpu, text) in [
-        (
-            "connection",
-            Some(connection),
-            None,
-            format!("a connection with a sender and a receiver: {connection} bytes a side"),
-        ),
-        (
-            "link",
-            Some(link),
-            None,
-            format!("each of {LINKS} links on a connection: {link} bytes a side"),
-        ),
-        (
-            "idle",
-            None,
-            Some(idle),
-            format!("an idle connection, both sides: {idle:.2} µs of CPU per second"),
-        ),
-    ] {
-        if options.json {
-            let line = Line {
-                bench: "memory",
-                peer: "servicebus-amqp",
-                case,
-                bytes,
-                cpu_us_per_s: cpu,
-            };
-            println!("{}", serde_json::to_string(&line)?);
-        } else {
-            println!("{text}");
-        }
+    progress("");
+    let line = |case: &str, bytes, cpu_us_per_s| {
+        Record::Memory(Line {
+            peer: "servicebus-amqp".to_owned(),
+            case: case.to_owned(),
+            bytes,
+            cpu_us_per_s,
+        })
+    };
+    Ok(vec![
+        line("connection", Some(connection), None),
+        line("link", Some(link), None),
+        line("idle", None, Some(idle)),
+    ])
+}
+
+/// One table with what each case is about.
+pub(crate) fn tables(lines: &[&Line]) -> String {
+    let mut table = Table::new(["", "each side", "both sides"]);
+    for line in lines {
+        let about = match line.case.as_str() {
+            "connection" => "a connection with a sender and a receiver, used once",
+            "link" => "each of 10,000 links on a connection",
+            "idle" => "a connection on which nothing happens",
+            other => other,
+        };
+        let bytes = line
+            .bytes
+            .map(|bytes| format!("{} bytes", thousands(bytes as f64)));
+        let cpu = line
+            .cpu_us_per_s
+            .map(|cpu| format!("{} µs of CPU per second", figure(cpu)));
+        table.row([
+            about.to_owned(),
+            bytes.unwrap_or_default(),
+            cpu.unwrap_or_default(),
+        ]);
     }
-    Ok(())
+    table.to_string()
 }
 
 /// What `make` returns, and the bytes of heap it left in use.
-fn measure<T>(make: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<(T, u64)> {
+fn heap_of<T>(make: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<(T, u64)> {
     let mut result = None;
     let info = allocation_counter::measure(|| result = Some(make()));
     let made = result.context("nothing was made")??;

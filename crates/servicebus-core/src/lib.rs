@@ -36,3 +36,8 @@ mod time;
 pub mod transaction;
 
 pub use servicebus_amqp::types;
+
+/// Runs the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -81,3 +81,8 @@ pub mod types {
         Uuid, Value,
     };
 }
+
+/// Runs the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

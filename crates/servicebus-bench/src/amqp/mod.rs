@@ -1,48 +1,47 @@
 //! `servicebus-bench amqp`: every peer, case and size, interleaved in one run.
 
+mod figures;
 mod proton;
-mod report;
 
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 
-use crate::measure::Report;
+use crate::measure::{Report, Series, progress};
 use crate::process;
+use crate::record::{Missing, Record};
 use crate::role::{Run, Settle, Side, name_of};
-use report::{Sample, Series};
+use figures::Figures;
+pub(crate) use figures::{Line, tables};
 
 /// What may be in flight in the unsettled case, unless bodies are so large that [`IN_FLIGHT_BYTES`] is less.
 const IN_FLIGHT: u32 = 1000;
 const IN_FLIGHT_BYTES: u64 = 64 * 1024 * 1024;
 
-const BODIES: [usize; 4] = [64, 1024, 65_536, 1_048_576];
+pub(crate) const BODIES: [usize; 4] = [64, 1024, 65_536, 1_048_576];
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Print JSON lines instead of a table.
-    #[arg(long)]
-    json: bool,
     /// One short round: shows that it works, not how fast it is.
     #[arg(long)]
-    quick: bool,
+    pub(crate) quick: bool,
     /// Rounds; the figures are medians over them.
     #[arg(long, default_value_t = 5)]
-    rounds: usize,
+    pub(crate) rounds: usize,
     /// The largest frame that all peers accept, in bytes. By default each body fits one; with the 64 KiB of Azure Service
     /// Bus all receivers have to put large bodies together.
     #[arg(long, default_value_t = 2 * 1024 * 1024)]
-    max_frame: u32,
+    pub(crate) max_frame: u32,
     /// Only these cases.
     #[arg(long = "case", value_enum)]
-    cases: Vec<Case>,
+    pub(crate) cases: Vec<Case>,
     /// Only bodies of these sizes, in bytes.
     #[arg(long = "body")]
-    bodies: Vec<usize>,
+    pub(crate) bodies: Vec<usize>,
     /// Only these peers.
     #[arg(long = "peer", value_enum)]
-    peers: Vec<Peer>,
+    pub(crate) peers: Vec<Peer>,
 }
 
 /// What is measured: two processes of one stack, or a stack and its partner.
@@ -67,6 +66,13 @@ pub(crate) enum Case {
     Latency,
 }
 
+impl Case {
+    /// Without a protocol there is one way to copy, and per-message costs of small bodies mean nothing.
+    pub(crate) fn makes_sense(self, peer: Peer, body: usize) -> bool {
+        peer != Peer::Tcp || self == Self::Latency || body >= 65_536
+    }
+}
+
 /// One line of the table: a peer in a case with a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
@@ -76,11 +82,6 @@ struct Entry {
 }
 
 impl Entry {
-    /// Without a protocol there is one way to copy, and per-message costs of small bodies mean nothing.
-    fn makes_sense(self) -> bool {
-        self.peer != Peer::Tcp || self.case == Case::Latency || self.body >= 65_536
-    }
-
     fn window(self) -> u32 {
         if self.case == Case::Latency {
             return 1;
@@ -122,10 +123,13 @@ impl Entry {
     }
 }
 
-pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    let programs = Programs::find()?;
-    let mut series: Vec<_> = options
-        .entries()
+/// Runs everything that the options choose, in rounds.
+pub(crate) fn measure(options: &Options) -> anyhow::Result<Vec<Record>> {
+    let mut lines = Vec::new();
+    let entries = options.entries();
+    let wants_proton = entries.iter().any(|entry| entry.peer == Peer::ProtonC);
+    let programs = Programs::find(wants_proton, &mut lines)?;
+    let mut series: Vec<_> = entries
         .into_iter()
         .filter(|entry| programs.can_run(entry.peer))
         .map(Series::new)
@@ -135,30 +139,25 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         .build()?;
     let rounds = if options.quick { 1 } else { options.rounds };
     for round in 1..=rounds {
-        for series in &mut series {
-            let entry = series.entry;
-            eprint!(
-                "\rround {round} of {rounds}: {:40}\r",
-                format!(
-                    "{} {} {}",
-                    name_of(entry.peer),
-                    name_of(entry.case),
-                    entry.body
-                )
-            );
-            let sample = runtime
-                .block_on(programs.measure(entry, options))
+        for Series { entry, rounds: had } in &mut series {
+            progress(&format!(
+                "amqp, round {round} of {rounds}: {} {} {}",
+                name_of(entry.peer),
+                name_of(entry.case),
+                entry.body
+            ));
+            let figures = runtime
+                .block_on(programs.measure(*entry, options))
                 .with_context(|| format!("{entry:?}"))?;
-            series.samples.push(sample);
+            had.push(figures);
         }
     }
-    eprint!("\r{:60}\r", "");
-    if options.json {
-        report::print_json(&series)
-    } else {
-        report::print_table(&series);
-        Ok(())
-    }
+    progress("");
+    let measured = series
+        .iter()
+        .map(|series| Line::new(series.entry, &series.rounds));
+    lines.extend(measured.map(Record::Amqp));
+    Ok(lines)
 }
 
 impl Options {
@@ -173,7 +172,7 @@ impl Options {
                 entries.extend(peers.iter().map(|&peer| Entry { peer, case, body }));
             }
         }
-        entries.retain(|entry| entry.makes_sense());
+        entries.retain(|entry| entry.case.makes_sense(entry.peer, entry.body));
         entries
     }
 }
@@ -190,11 +189,18 @@ struct Programs {
 }
 
 impl Programs {
-    fn find() -> anyhow::Result<Self> {
+    fn find(wants_proton: bool, missing: &mut Vec<Record>) -> anyhow::Result<Self> {
         let own = std::env::current_exe()?;
-        let proton = proton::Program::compile()
-            .inspect_err(|error| eprintln!("without proton-c: {error:#}"))
-            .ok();
+        let mut proton = None;
+        if wants_proton {
+            match proton::Program::compile() {
+                Ok(program) => proton = Some(program),
+                Err(error) => {
+                    let peer = name_of(Peer::ProtonC);
+                    missing.push(Record::Missing(Missing::peer("amqp", peer, &error)));
+                }
+            }
+        }
         Ok(Self { own, proton })
     }
 
@@ -202,12 +208,12 @@ impl Programs {
         self.proton.is_some() || peer != Peer::ProtonC
     }
 
-    async fn measure(&self, entry: Entry, options: &Options) -> anyhow::Result<Sample> {
+    async fn measure(&self, entry: Entry, options: &Options) -> anyhow::Result<Figures> {
         let sender = (entry.peer, entry.run(Side::Sender, options));
         let receiver = (entry.peer, entry.run(Side::Receiver, options));
         if entry.peer != Peer::Ramqp {
             let [receiver, sender] = self.pair(receiver, sender).await?;
-            return Ok(Sample::new(&sender, &receiver));
+            return Ok(Figures::new(&sender, &receiver));
         }
         // ramqp only connects: each of its sides runs against our listener, and only ramqp's side counts. (Not against
         // Proton C, which ends the session at the delivery-ids that ramqp gives to messages of several frames.)
@@ -215,7 +221,7 @@ impl Programs {
         let [_, sender] = self.pair(partner, sender).await?;
         let partner = (Peer::ServicebusAmqp, entry.run(Side::Sender, options));
         let [_, receiver] = self.pair(partner, receiver).await?;
-        Ok(Sample::new(&sender, &receiver))
+        Ok(Figures::new(&sender, &receiver))
     }
 
     /// Runs a listening and a connecting side against each other.

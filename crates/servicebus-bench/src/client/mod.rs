@@ -2,21 +2,23 @@
 //!
 //! Client and emulator are processes of their own. Queues are filled and emptied by our client, unmeasured.
 
+mod figures;
 pub(crate) mod load;
 mod peers;
-mod report;
 
-use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use servicebus::types::Bytes;
 use servicebus::{Client, Message};
 
 use crate::amqp::chosen;
 use crate::emulator::Program;
+use crate::measure::{Series, progress};
 use crate::process::Process;
+use crate::record::{Missing, Record};
 use crate::role::name_of;
+pub(crate) use figures::{Figures, Line, tables};
 use peers::Peers;
-use report::Series;
+pub(crate) use peers::{JAVASCRIPT_SDK, PYTHON_SDK};
 
 /// Bytes of each message's body.
 pub(crate) const BODY: usize = 1024;
@@ -29,21 +31,18 @@ pub(crate) const PER_SESSION: usize = 100;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Print JSON lines instead of a table.
-    #[arg(long)]
-    json: bool,
     /// One short round: shows that it works, not how fast it is.
     #[arg(long)]
-    quick: bool,
+    pub(crate) quick: bool,
     /// Rounds; the figures are medians over them.
     #[arg(long, default_value_t = 3)]
-    rounds: usize,
+    pub(crate) rounds: usize,
     /// Only these cases.
     #[arg(long = "case", value_enum)]
-    cases: Vec<Case>,
+    pub(crate) cases: Vec<Case>,
     /// Only these peers. Those that cannot be had are left out with a warning.
     #[arg(long = "peer", value_enum)]
-    peers: Vec<Peer>,
+    pub(crate) peers: Vec<Peer>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -73,7 +72,7 @@ pub(crate) enum Case {
 }
 
 impl Case {
-    const MEASURED: [Self; 5] = [
+    pub(crate) const MEASURED: [Self; 5] = [
         Self::Send,
         Self::SendBatch,
         Self::PeekLockComplete,
@@ -115,57 +114,60 @@ impl Entry {
     }
 }
 
-pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+/// Runs everything that the options choose, in rounds.
+pub(crate) fn measure(options: &Options) -> anyhow::Result<Vec<Record>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let wanted = chosen(&options.peers, Peer::value_variants());
-    let peers = Peers::set_up(wanted)?;
+    let mut missing = Vec::new();
+    let peers = Peers::set_up(wanted, &mut missing)?;
     let mut series = Vec::new();
     for &case in chosen(&options.cases, &Case::MEASURED) {
         for &peer in wanted.iter().filter(|peer| peers.has(**peer)) {
             series.push(Series::new(Entry { peer, case }));
         }
     }
-    runtime.block_on(measure(options, &peers, &mut series))?;
-    if options.json {
-        report::print_json(&series)
-    } else {
-        report::print_table(&series);
-        Ok(())
-    }
+    runtime.block_on(play(options, &peers, &mut series, &mut missing))?;
+    let measured = series
+        .iter()
+        .map(|series| Line::new(series.entry, &series.rounds));
+    let missing = missing.into_iter().map(Record::Missing);
+    Ok(missing.chain(measured.map(Record::Client)).collect())
 }
 
-async fn measure(options: &Options, peers: &Peers, series: &mut Vec<Series>) -> anyhow::Result<()> {
+async fn play(
+    options: &Options,
+    peers: &Peers,
+    series: &mut Vec<Series<Entry, Figures>>,
+    missing: &mut Vec<Missing>,
+) -> anyhow::Result<()> {
     let emulator = Program::start().await?;
     let client = Client::from_connection_string(emulator.connection_string())?;
     let rounds = if options.quick { 1 } else { options.rounds };
     for round in 1..=rounds {
-        for series in series.iter_mut() {
-            let Entry { peer, case } = series.entry;
-            eprint!(
-                "\rround {round} of {rounds}: {:40}\r",
-                format!("{} {}", name_of(peer), name_of(case))
-            );
-            let count = series.entry.count(options.quick);
+        for Series { entry, rounds: had } in series.iter_mut() {
+            let Entry { peer, case } = *entry;
+            let name = format!("{} {}", name_of(peer), name_of(case));
+            progress(&format!("client, round {round} of {rounds}: {name}"));
+            let count = entry.count(options.quick);
             if !case.sends() {
                 fill(&client, case.queue(), count).await?;
             }
             let command = peers.command(peer, emulator.connection_string(), case, count)?;
-            let report = async { Process::start(command)?.report().await }.await;
-            match report.with_context(|| format!("{} {}", name_of(peer), name_of(case))) {
-                Ok(report) => series.samples.push(report.into()),
-                Err(error) if peer == Peer::Servicebus => return Err(error),
-                Err(error) => eprintln!("\nleft out: {error:#}"),
+            match async { Process::start(command)?.report().await }.await {
+                Ok(report) => had.push(report.into()),
+                Err(error) if peer == Peer::Servicebus => return Err(error.context(name)),
+                Err(error) => missing.push(Missing::peer("client", name, &error)),
             }
             // Of sessions, a client that failed can leave some.
             if case != Case::Session {
                 client.deleting_receiver(case.queue()).purge(None).await?;
             }
         }
-        series.retain(|series| !series.samples.is_empty());
+        series.retain(|series| !series.rounds.is_empty());
     }
-    eprint!("\r{:60}\r", "");
+    progress("");
     client.close().await;
     Ok(())
 }

@@ -8,7 +8,13 @@ use anyhow::{Context as _, ensure};
 
 use super::{Case, Peer};
 use crate::emulator::{cargo, target_folder};
+use crate::record::Missing;
 use crate::role::name_of;
+
+/// The version of `azure-servicebus`.
+pub(crate) const PYTHON_SDK: &str = "7.15.0";
+/// The version of `@azure/service-bus`.
+pub(crate) const JAVASCRIPT_SDK: &str = "7.9.5";
 
 /// The clients that can be had here.
 pub(super) struct Peers {
@@ -20,13 +26,13 @@ pub(super) struct Peers {
 
 impl Peers {
     /// Builds and installs what is wanted; says which cannot be had, and why.
-    pub(super) fn set_up(wanted: &[Peer]) -> anyhow::Result<Self> {
-        let had = |peer: Peer, set_up: fn() -> anyhow::Result<PathBuf>| {
+    pub(super) fn set_up(wanted: &[Peer], missing: &mut Vec<Missing>) -> anyhow::Result<Self> {
+        let mut had = |peer: Peer, set_up: fn() -> anyhow::Result<PathBuf>| {
             if !wanted.contains(&peer) {
                 return None;
             }
             set_up()
-                .inspect_err(|error| eprintln!("without {}: {error:#}", name_of(peer)))
+                .map_err(|error| missing.push(Missing::peer("client", name_of(peer), &error)))
                 .ok()
         };
         Ok(Self {
@@ -98,12 +104,12 @@ fn azservicebus() -> anyhow::Result<PathBuf> {
 
 /// A Python interpreter that has the SDK.
 fn python() -> anyhow::Result<PathBuf> {
-    let folder = filled_once("python-azure-servicebus-7.15.0", |folder| {
+    let folder = filled_once(&format!("python-azure-servicebus-{PYTHON_SDK}"), |folder| {
         succeed(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
         succeed(
             Command::new(folder.join("bin/python"))
                 .args(["-m", "pip", "--quiet", "--disable-pip-version-check"])
-                .args(["install", "azure-servicebus==7.15.0"]),
+                .args(["install", &format!("azure-servicebus=={PYTHON_SDK}")]),
         )
     })?;
     Ok(folder.join("bin/python"))
@@ -112,15 +118,18 @@ fn python() -> anyhow::Result<PathBuf> {
 /// A folder of packages for Node, with the SDK.
 fn javascript() -> anyhow::Result<PathBuf> {
     succeed(Command::new("node").arg("--version"))?;
-    let folder = filled_once("node-azure-service-bus-7.9.5", |folder| {
-        succeed(
-            Command::new("npm")
-                .args(["install", "--no-audit", "--no-fund", "--ignore-scripts"])
-                .arg("--prefix")
-                .arg(folder)
-                .arg("@azure/service-bus@7.9.5"),
-        )
-    })?;
+    let folder = filled_once(
+        &format!("node-azure-service-bus-{JAVASCRIPT_SDK}"),
+        |folder| {
+            succeed(
+                Command::new("npm")
+                    .args(["install", "--no-audit", "--no-fund", "--ignore-scripts"])
+                    .arg("--prefix")
+                    .arg(folder)
+                    .arg(format!("@azure/service-bus@{JAVASCRIPT_SDK}")),
+            )
+        },
+    )?;
     Ok(folder.join("node_modules"))
 }
 

@@ -11,12 +11,14 @@ mod servicebus;
 use std::hint::black_box;
 use std::time::Duration;
 
-use ::serde::Serialize;
+use ::serde::{Deserialize, Serialize};
 use anyhow::Context as _;
 use bytes::{Bytes, BytesMut};
-use clap::Args;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::measure::progress;
+use crate::record::Record;
+use crate::table::{Table, figure, times};
 use serde::SerdeAmqp;
 use servicebus::Servicebus;
 
@@ -25,13 +27,6 @@ const BATCH: usize = 256;
 
 /// How many batches; times are medians over them.
 const BATCHES: usize = 400;
-
-#[derive(Args)]
-pub(crate) struct Options {
-    /// Print JSON lines instead of a table.
-    #[arg(long)]
-    json: bool,
-}
 
 /// What is measured.
 trait Codec {
@@ -44,22 +39,27 @@ trait Codec {
     fn encode(&mut self) -> anyhow::Result<()>;
 }
 
-/// What one operation costs.
-struct Cost {
-    ns: f64,
-    allocs: f64,
+/// A codec in a case.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Line {
+    pub(crate) peer: String,
+    pub(crate) case: String,
+    #[serde(flatten)]
+    pub(crate) cost: Cost,
 }
 
-#[derive(Serialize)]
-struct Line<'a> {
-    bench: &'a str,
-    peer: &'a str,
-    case: &'a str,
-    ns: f64,
-    allocs: f64,
+/// What one operation costs: CPU time and how often memory is allocated.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Cost {
+    pub(crate) ns: f64,
+    pub(crate) allocs: f64,
 }
 
-pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+const OURS: &str = "servicebus-amqp";
+const THEIRS: &str = "serde_amqp";
+
+pub(crate) fn measure() -> anyhow::Result<Vec<Record>> {
+    progress("codec");
     let mut ours = Servicebus::new(message::transfer(), message::message());
     let frame = ours.frame()?;
     let mut theirs = SerdeAmqp::new(&frame)?;
@@ -68,38 +68,37 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         || decode_batch(&theirs, &frame),
     )?;
     let encode = compare(|| encode_batch(&mut ours), || encode_batch(&mut theirs))?;
+    progress("");
 
-    if !options.json {
-        println!("a frame of {} bytes", frame.len());
-    }
-    for (case, [ours, theirs]) in [("decode", decode), ("encode", encode)] {
-        if options.json {
-            print_json("servicebus-amqp", case, &ours)?;
-            print_json("serde_amqp", case, &theirs)?;
-        } else {
-            println!(
-                "{case}: servicebus-amqp {:.0} ns, {:.2} allocations; serde_amqp {:.0} ns, {:.2} allocations; {:.1} times",
-                ours.ns,
-                ours.allocs,
-                theirs.ns,
-                theirs.allocs,
-                theirs.ns / ours.ns
-            );
+    let mut lines = Vec::new();
+    for (case, costs) in [("decode", decode), ("encode", encode)] {
+        for (peer, cost) in [OURS, THEIRS].into_iter().zip(costs) {
+            lines.push(Record::Codec(Line {
+                peer: peer.to_owned(),
+                case: case.to_owned(),
+                cost,
+            }));
         }
     }
-    Ok(())
+    Ok(lines)
 }
 
-fn print_json(peer: &str, case: &str, cost: &Cost) -> anyhow::Result<()> {
-    let line = Line {
-        bench: "codec",
-        peer,
-        case,
-        ns: cost.ns,
-        allocs: cost.allocs,
-    };
-    println!("{}", serde_json::to_string(&line)?);
-    Ok(())
+/// One table: what decoding and encoding cost each codec.
+pub(crate) fn tables(lines: &[&Line]) -> String {
+    let mut table = Table::new(["", "ns", "to ours", "allocations"]);
+    for line in lines {
+        let ours = lines
+            .iter()
+            .find(|other| other.case == line.case && other.peer == OURS)
+            .filter(|ours| ours.peer != line.peer);
+        table.row([
+            format!("{}, {}", line.case, line.peer),
+            figure(line.cost.ns),
+            ours.map_or_else(String::new, |ours| times(line.cost.ns, ours.cost.ns)),
+            figure(line.cost.allocs),
+        ]);
+    }
+    table.to_string()
 }
 
 /// Runs both side by side, so that a disturbance of the machine hits both.

@@ -5,23 +5,25 @@
 
 mod program;
 
+use std::borrow::Cow;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use futures_util::future::{join_all, try_join_all};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use servicebus::types::Bytes;
 use servicebus::{Client, KeepLock, Message, SessionReceiverOptions};
 use servicebus_emulator::Emulator;
 use servicebus_emulator::broker::QueueOptions;
 
 use crate::client::{BODY, Case, PER_SESSION, fill};
-use crate::measure::median;
-use crate::measure::{Report, cpu_time_of, status_bytes_of};
+use crate::measure::{Report, cpu_time_of, median, progress, status_bytes_of};
 use crate::process::Process;
+use crate::record::Record;
 use crate::role::name_of;
+use crate::table::{Table, figure, mib, thousands};
 pub(crate) use program::{Program, cargo, target_folder};
 
 const STARTS: usize = 11;
@@ -30,19 +32,16 @@ const AT_ONCE: usize = 50;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Print JSON lines instead of a table.
-    #[arg(long)]
-    json: bool,
     /// A tenth of everything: shows that it works.
     #[arg(long)]
-    quick: bool,
+    pub(crate) quick: bool,
 }
 
-/// One line of `--json`: a case, and those figures that it has.
-#[derive(Default, Serialize)]
-struct Line {
-    bench: &'static str,
-    case: &'static str,
+/// A case, and those figures that it has.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Line {
+    case: Cow<'static, str>,
     /// How many of what the case is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     count: Option<usize>,
@@ -60,31 +59,73 @@ struct Line {
     bytes: Option<f64>,
 }
 
-pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+pub(crate) fn measure(options: &Options) -> anyhow::Result<Vec<Record>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let program = Program::build()?;
     let scale = if options.quick { 10 } else { 1 };
-    let print = |line: Line| print(&line, options);
+    let mut lines = Vec::new();
     runtime.block_on(async {
-        print(start().await?)?;
-        for line in launch(&program).await? {
-            print(line)?;
-        }
-        print(through(&program, 200_000 / scale).await?)?;
-        print(stored(&program, 1_000_000 / scale).await?)?;
+        progress("emulator: start");
+        lines.push(start().await?);
+        lines.extend(launch(&program).await?);
+        progress("emulator: through");
+        lines.push(through(&program, 200_000 / scale).await?);
+        progress("emulator: stored");
+        lines.push(stored(&program, 1_000_000 / scale).await?);
+        progress("emulator: sessions");
         for count in [1_000, 10_000] {
-            print(sessions(&program, count / scale).await?)?;
+            lines.push(sessions(&program, count / scale).await?);
         }
+        progress("emulator: entities");
         for count in [100, 1_000] {
-            print(entities(count / scale).await?)?;
+            lines.push(entities(count / scale).await?);
         }
+        progress("emulator: connections");
         for count in [100, 1_000] {
-            print(connections(&program, count / scale).await?)?;
+            lines.push(connections(&program, count / scale).await?);
         }
-        Ok(())
-    })
+        progress("");
+        anyhow::Ok(())
+    })?;
+    Ok(lines.into_iter().map(Record::Emulator).collect())
+}
+
+/// One table with what each case is about.
+pub(crate) fn tables(lines: &[&Line]) -> String {
+    let mut table = Table::new([
+        "",
+        "count",
+        "ms",
+        "µs of CPU each",
+        "bytes each",
+        "MiB resident",
+    ]);
+    for line in lines {
+        let about = match line.case.as_ref() {
+            "start" => "in the test's process: until the first message is accepted",
+            "launch" => "as a program: until the first message is accepted",
+            "idle" => "as a program that has done nothing",
+            "through" => "messages sent, stored, delivered and completed",
+            "stored" => "messages that wait in a queue",
+            "sessions" => "sessions with a message each, all held",
+            "entities" => "queues with a message each (emulator and client in one process)",
+            "connections" => "connections that have sent a message each",
+            other => other,
+        };
+        table.row([
+            about.to_owned(),
+            line.count
+                .map(|count| thousands(count as f64))
+                .unwrap_or_default(),
+            line.ms.map(figure).unwrap_or_default(),
+            line.cpu_us.map(figure).unwrap_or_default(),
+            line.bytes.map(thousands).unwrap_or_default(),
+            line.rss.map(|rss| mib(rss as f64)).unwrap_or_default(),
+        ]);
+    }
+    table.to_string()
 }
 
 /// From before `start()` in this process until the first message is accepted, over TCP.
@@ -106,7 +147,7 @@ async fn start() -> anyhow::Result<Line> {
         emulator.stop().await;
     }
     Ok(Line {
-        case: "start",
+        case: "start".into(),
         ms: Some(median(times.into_iter())),
         ..Line::default()
     })
@@ -127,12 +168,12 @@ async fn launch(program: &Path) -> anyhow::Result<[Line; 2]> {
     }
     Ok([
         Line {
-            case: "launch",
+            case: "launch".into(),
             ms: Some(median(times.into_iter())),
             ..Line::default()
         },
         Line {
-            case: "idle",
+            case: "idle".into(),
             rss: Some(median(memory.into_iter())),
             ..Line::default()
         },
@@ -268,7 +309,7 @@ impl Growth {
         let memory = status_bytes_of(self.process, "VmRSS")?;
         let cpu = cpu_time_of(self.process)?.saturating_sub(self.cpu);
         Ok(Line {
-            case,
+            case: case.into(),
             count: Some(count),
             cpu_us: Some(each(cpu, count)),
             rss: Some(memory),
@@ -284,32 +325,4 @@ fn each(time: Duration, count: usize) -> f64 {
 
 fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
-}
-
-fn print(line: &Line, options: &Options) -> anyhow::Result<()> {
-    if options.json {
-        let line = Line {
-            bench: "emulator",
-            case: line.case,
-            ..*line
-        };
-        println!("{}", serde_json::to_string(&line)?);
-        return Ok(());
-    }
-    let mut figures = Vec::new();
-    figures.extend(line.ms.map(|ms| format!("{ms:.1} ms to the first message")));
-    figures.extend(line.cpu_us.map(|us| format!("{us:.2} µs of CPU each")));
-    figures.extend(line.bytes.map(|bytes| format!("{bytes:.0} bytes each")));
-    figures.extend(
-        line.rss
-            .map(|rss| format!("{:.1} MiB resident", rss as f64 / 1024.0 / 1024.0)),
-    );
-    let count = line.count.map(|count| count.to_string());
-    println!(
-        "{:12} {:>9}  {}",
-        line.case,
-        count.unwrap_or_default(),
-        figures.join(", ")
-    );
-    Ok(())
 }

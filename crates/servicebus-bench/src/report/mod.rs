@@ -1,0 +1,142 @@
+//! The page with all figures, and its charts.
+
+mod chart;
+mod machine;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
+use clap::ValueEnum;
+
+use crate::record::{Measured, Missing};
+use crate::role::name_of;
+use crate::table::{figure, thousands};
+use crate::{amqp, client, codec, emulator, memory};
+use chart::{Bar, Chart, Panel};
+pub(crate) use machine::Machine;
+
+const PAGE: &str = include_str!("page.md");
+
+/// The folder beside the page that has its charts and figures: the page's path without `.md`.
+pub(crate) fn folder(page: &Path) -> std::path::PathBuf {
+    page.with_extension("")
+}
+
+/// Writes the page and its charts.
+pub(crate) fn write(measured: &Measured<'_>, page: &Path) -> anyhow::Result<()> {
+    let machine = measured
+        .machine
+        .context("the figures do not say where they come from: a line of \"bench\":\"machine\"")?;
+    let folder = folder(page);
+    fs::create_dir_all(&folder)?;
+    client_chart(measured, "CPU time per message, µs", figure, |figures| {
+        figures.cpu_us
+    })
+    .write(&folder.join("client-cpu.svg"))?;
+    client_chart(measured, "Messages per second", thousands, |figures| {
+        figures.rate
+    })
+    .write(&folder.join("client-rate.svg"))?;
+    amqp_chart(measured).write(&folder.join("amqp-cpu.svg"))?;
+
+    let folder = folder.file_name().unwrap_or_default().to_string_lossy();
+    let text = PAGE
+        .replace("{{folder}}", &folder)
+        .replace("{{command}}", &machine.command())
+        .replace("{{machine}}", &machine.table().to_string())
+        .replace("{{missing}}", &missing(&measured.missing))
+        .replace("{{client}}", &client::tables(&measured.client))
+        .replace("{{amqp}}", &amqp::tables(&measured.amqp))
+        .replace("{{codec}}", &codec::tables(&measured.codec))
+        .replace("{{memory}}", &memory::tables(&measured.memory))
+        .replace("{{emulator}}", &emulator::tables(&measured.emulator));
+    fs::write(page, text.trim_end().to_owned() + "\n")?;
+    Ok(())
+}
+
+fn missing(missing: &[&Missing]) -> String {
+    if missing.is_empty() {
+        return "Nothing is missing: every peer was there in every case.\n".to_owned();
+    }
+    let mut text = "**Missing in this run:**\n\n".to_owned();
+    for Missing { from, peer, why } in missing {
+        let peer = peer.as_deref().unwrap_or("all of it");
+        // Whatever a program said, in one line.
+        let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
+        text += &format!("* `{from}`, {peer}: {why}\n");
+    }
+    text
+}
+
+/// A panel for each case, a bar for each client.
+fn client_chart<'a>(
+    measured: &Measured<'_>,
+    title: &'a str,
+    show: fn(f64) -> String,
+    of: fn(&client::Figures) -> f64,
+) -> Chart<'a> {
+    let panels = client::Case::MEASURED.map(name_of).map(|case| {
+        let bars = client::Peer::value_variants().iter().map(|peer| {
+            let name = name_of(*peer);
+            let mut lines = measured.client.iter();
+            let line = lines.find(|line| line.peer == name && line.case == case);
+            bar(
+                name,
+                *peer == client::Peer::Servicebus,
+                line.map(|line| vec![of(&line.figures)]),
+                show,
+            )
+        });
+        Panel {
+            bars: bars.collect(),
+            title: case,
+        }
+    });
+    Chart {
+        title,
+        parts: &[],
+        panels: panels.into(),
+    }
+}
+
+/// A panel for each size of body, a bar for each peer: unsettled messages, sending and receiving.
+fn amqp_chart(measured: &Measured<'_>) -> Chart<'static> {
+    let case = name_of(amqp::Case::Unsettled);
+    let panels = amqp::BODIES.map(|body| {
+        let peers = amqp::Peer::value_variants()
+            .iter()
+            .filter(|peer| amqp::Case::Unsettled.makes_sense(**peer, body));
+        let bars = peers.map(|peer| {
+            let name = name_of(*peer);
+            let mut lines = measured.amqp.iter();
+            let line =
+                lines.find(|line| line.peer == name && line.case == case && line.body == body);
+            let parts =
+                line.map(|line| vec![line.figures.sender_cpu_us, line.figures.receiver_cpu_us]);
+            bar(name, *peer == amqp::Peer::ServicebusAmqp, parts, figure)
+        });
+        Panel {
+            bars: bars.collect(),
+            title: format!("{} bytes", thousands(body as f64)),
+        }
+    });
+    Chart {
+        title: "CPU time per message, µs (unsettled, 1,000 in flight)",
+        parts: &["sending", "receiving"],
+        panels: panels.into(),
+    }
+}
+
+fn bar(name: String, is_ours: bool, parts: Option<Vec<f64>>, show: fn(f64) -> String) -> Bar {
+    let label = parts.as_ref().map(|parts| {
+        let parts: Vec<_> = parts.iter().map(|part| show(*part)).collect();
+        parts.join(" + ")
+    });
+    Bar {
+        name,
+        is_ours,
+        label: label.unwrap_or_else(|| "missing".to_owned()),
+        parts: parts.unwrap_or_default(),
+    }
+}
