@@ -95,6 +95,8 @@ fn print(records: &[Record], json: bool) -> anyhow::Result<()> {
     if json {
         return record::write_json(records, std::io::stdout().lock());
     }
-    print!("{}", Measured::from(records).tables());
+    let tables = Measured::from(records).tables().map(|(_, tables)| tables);
+    let tables: Vec<_> = tables.iter().map(|tables| tables.trim_end()).collect();
+    println!("{}", tables.join("\n\n").trim());
     Ok(())
 }

@@ -76,20 +76,15 @@ impl<'a> From<&'a [Record]> for Measured<'a> {
 }
 
 impl Measured<'_> {
-    /// The tables of all benchmarks that were run.
-    pub(crate) fn tables(&self) -> String {
-        let tables = [
-            codec::tables(&self.codec),
-            amqp::tables(&self.amqp),
-            memory::tables(&self.memory),
-            client::tables(&self.client),
-            emulator::tables(&self.emulator),
-        ];
-        let tables: Vec<_> = tables
-            .into_iter()
-            .filter(|table| !table.is_empty())
-            .collect();
-        tables.join("\n")
+    /// The name of each benchmark and its tables, empty for those that were not run.
+    pub(crate) fn tables(&self) -> [(&'static str, String); 5] {
+        [
+            ("client", client::tables(&self.client)),
+            ("amqp", amqp::tables(&self.amqp)),
+            ("codec", codec::tables(&self.codec)),
+            ("memory", memory::tables(&self.memory)),
+            ("emulator", emulator::tables(&self.emulator)),
+        ]
     }
 }
 

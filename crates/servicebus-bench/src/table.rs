@@ -20,7 +20,11 @@ impl Table {
 }
 
 impl fmt::Display for Table {
+    /// Nothing if there are no figures.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.rows.len() < 2 {
+            return Ok(());
+        }
         let columns = self.rows.first().map_or(0, Vec::len);
         let widths: Vec<_> = (0..columns)
             .map(|column| {
@@ -55,7 +59,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// Three significant digits, or all of those before the point.
+/// Three digits, or all of those before the point.
 pub(crate) fn figure(value: f64) -> String {
     match value {
         ..10.0 => format!("{value:.2}"),
@@ -77,13 +81,11 @@ pub(crate) fn thousands(value: f64) -> String {
     text
 }
 
-/// How many times as much the other takes as we do; nothing to say of ourselves.
+/// How many times ours the other's figure is.
 pub(crate) fn times(other: f64, ours: f64) -> String {
     match other / ours {
-        ratio if ratio.is_nan() => String::new(),
-        ratio if ratio < 0.1 => format!("{ratio:.3} ×"),
-        ratio if ratio < 10.0 => format!("{ratio:.2} ×"),
-        ratio => format!("{} ×", thousands(ratio)),
+        ratio @ ..0.1 => format!("{ratio:.3}"),
+        ratio => figure(ratio),
     }
 }
 

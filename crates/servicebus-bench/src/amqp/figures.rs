@@ -91,11 +91,11 @@ fn table(block: &[&Line]) -> Table {
     let mut table = Table::new([
         "peer",
         "messages/s",
-        "to ours",
+        "× ours",
         "µs to send",
-        "to ours",
+        "× ours",
         "µs to receive",
-        "to ours",
+        "× ours",
         "MiB sending",
         "MiB receiving",
     ]);

@@ -54,6 +54,9 @@ impl Line {
 
 /// A table for each kind of figure: the cases down, the clients across, and in brackets how many times ours it is.
 pub(crate) fn tables(lines: &[&Line]) -> String {
+    if lines.is_empty() {
+        return String::new();
+    }
     let mut text = String::new();
     for (title, show, of) in [
         (
@@ -90,7 +93,7 @@ fn table(lines: &[&Line], show: fn(f64) -> String, of: fn(&Figures) -> f64) -> T
             .iter()
             .map(|peer| match (find(peer, &case), ours) {
                 (Some(value), Some(ours)) if *peer != own_name => {
-                    format!("{} ({})", show(value), times(value, ours))
+                    format!("{} ({} ×)", show(value), times(value, ours))
                 }
                 (Some(value), _) => show(value),
                 (None, _) => "missing".to_owned(),

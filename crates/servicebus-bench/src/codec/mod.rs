@@ -85,7 +85,7 @@ pub(crate) fn measure() -> anyhow::Result<Vec<Record>> {
 
 /// One table: what decoding and encoding cost each codec.
 pub(crate) fn tables(lines: &[&Line]) -> String {
-    let mut table = Table::new(["", "ns", "to ours", "allocations"]);
+    let mut table = Table::new(["", "ns", "× ours", "allocations"]);
     for line in lines {
         let ours = lines
             .iter()

@@ -12,7 +12,7 @@ use clap::ValueEnum;
 use crate::record::{Measured, Missing};
 use crate::role::name_of;
 use crate::table::{figure, thousands};
-use crate::{amqp, client, codec, emulator, memory};
+use crate::{amqp, client};
 use chart::{Bar, Chart, Panel};
 pub(crate) use machine::Machine;
 
@@ -41,23 +41,20 @@ pub(crate) fn write(measured: &Measured<'_>, page: &Path) -> anyhow::Result<()> 
     amqp_chart(measured).write(&folder.join("amqp-cpu.svg"))?;
 
     let folder = folder.file_name().unwrap_or_default().to_string_lossy();
-    let text = PAGE
+    let mut text = PAGE
         .replace("{{folder}}", &folder)
         .replace("{{command}}", &machine.command())
-        .replace("{{machine}}", &machine.table().to_string())
-        .replace("{{missing}}", &missing(&measured.missing))
-        .replace("{{client}}", &client::tables(&measured.client))
-        .replace("{{amqp}}", &amqp::tables(&measured.amqp))
-        .replace("{{codec}}", &codec::tables(&measured.codec))
-        .replace("{{memory}}", &memory::tables(&measured.memory))
-        .replace("{{emulator}}", &emulator::tables(&measured.emulator));
-    fs::write(page, text.trim_end().to_owned() + "\n")?;
-    Ok(())
+        .replace("{{machine}}", machine.table().to_string().trim_end())
+        .replace("{{missing}}", missing(&measured.missing).trim_end());
+    for (benchmark, tables) in measured.tables() {
+        text = text.replace(&format!("{{{{{benchmark}}}}}"), tables.trim_end());
+    }
+    Ok(fs::write(page, text)?)
 }
 
 fn missing(missing: &[&Missing]) -> String {
     if missing.is_empty() {
-        return "Nothing is missing: every peer was there in every case.\n".to_owned();
+        return "Nothing is missing: every peer was there in every case.".to_owned();
     }
     let mut text = "**Missing in this run:**\n\n".to_owned();
     for Missing { from, peer, why } in missing {
@@ -138,5 +135,27 @@ fn bar(name: String, is_ours: bool, parts: Option<Vec<f64>>, show: fn(f64) -> St
         is_ours,
         label: label.unwrap_or_else(|| "missing".to_owned()),
         parts: parts.unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_readme_quotes_the_report() {
+        let report = include_str!("../../../../docs/performance.md");
+        let readme = include_str!("../../../../README.md");
+        let (_, speed) = readme.split_once("\n## Speed\n").unwrap();
+        let (speed, _) = speed.split_once("\n## ").unwrap();
+        let tables: Vec<_> = speed
+            .split("\n\n")
+            .filter(|part| part.starts_with('|'))
+            .collect();
+        assert_eq!(tables.len(), 2, "the client's and that of the AMQP layer");
+        for table in tables {
+            assert!(
+                report.contains(table),
+                "not in docs/performance.md:\n{table}"
+            );
+        }
     }
 }
