@@ -15,7 +15,9 @@ const OTHERS: RGBColor = RGBColor(140, 149, 159);
 const WIDTH: i32 = 820;
 const COLUMNS: usize = 2;
 const MARGIN: i32 = 16;
-const HEAD: i32 = 64;
+/// The heights of the title and of the line that says what the parts are.
+const TITLE: i32 = 48;
+const LEGEND: i32 = 30;
 const PANEL_HEAD: i32 = 26;
 const PANEL_GAP: i32 = 18;
 const ROW: i32 = 22;
@@ -51,23 +53,31 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 impl Chart<'_> {
     pub(super) fn write(&self, path: &Path) -> anyhow::Result<()> {
         let height: i32 = self.panels.chunks(COLUMNS).map(row_height).sum();
-        let size = (WIDTH.unsigned_abs(), (HEAD + height).unsigned_abs());
+        let size = (WIDTH.unsigned_abs(), (self.head() + height).unsigned_abs());
         let area = SVGBackend::new(path, size).into_drawing_area();
         // Its errors name the area's type, which has no place in ours.
         self.draw(&area).map_err(|error| anyhow!("{error}"))?;
         area.present().map_err(|error| anyhow!("{error}"))
     }
 
+    fn head(&self) -> i32 {
+        if self.parts.is_empty() {
+            TITLE
+        } else {
+            TITLE + LEGEND
+        }
+    }
+
     fn draw(&self, area: &Area<'_>) -> Drawn {
-        text(area, self.title, (MARGIN, MARGIN), 20, HPos::Left)?;
+        text(area, self.title, (MARGIN, TITLE / 2), 20, HPos::Left)?;
         let mut x = MARGIN;
         for (number, part) in self.parts.iter().enumerate() {
-            bar(area, (x, MARGIN + 27), BAR, &part_style(TEXT, number))?;
-            text(area, part, (x + BAR + 6, MARGIN + 34), 15, HPos::Left)?;
+            bar(area, (x, TITLE), BAR, &part_style(TEXT, number))?;
+            text(area, part, (x + BAR + 6, TITLE + BAR / 2), 15, HPos::Left)?;
             x += 120;
         }
         let width = (WIDTH - MARGIN) / i32::try_from(COLUMNS).unwrap_or(1);
-        let mut top = HEAD;
+        let mut top = self.head();
         for row in self.panels.chunks(COLUMNS) {
             let mut left = MARGIN;
             for panel in row {

@@ -137,25 +137,3 @@ fn bar(name: String, is_ours: bool, parts: Option<Vec<f64>>, show: fn(f64) -> St
         parts: parts.unwrap_or_default(),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn the_readme_quotes_the_report() {
-        let report = include_str!("../../../../docs/performance.md");
-        let readme = include_str!("../../../../README.md");
-        let (_, speed) = readme.split_once("\n## Speed\n").unwrap();
-        let (speed, _) = speed.split_once("\n## ").unwrap();
-        let tables: Vec<_> = speed
-            .split("\n\n")
-            .filter(|part| part.starts_with('|'))
-            .collect();
-        assert_eq!(tables.len(), 2, "the client's and that of the AMQP layer");
-        for table in tables {
-            assert!(
-                report.contains(table),
-                "not in docs/performance.md:\n{table}"
-            );
-        }
-    }
-}
