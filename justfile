@@ -21,9 +21,9 @@ broker-model CASES="100000":
 broker-cost:
     cargo run --release -p servicebus-emulator --example broker_cost
 
-# All measurements, as docs/performance.md with its charts: a quarter of an hour on a machine that does nothing else.
+# All measurements, as docs/performance.md with its charts, and the tables of the README: a quarter of an hour on a machine that does nothing else.
 performance *ARGUMENTS:
-    cargo run --release -p servicebus-bench -- all --report docs/performance.md {{ARGUMENTS}}
+    cargo run --release -p servicebus-bench -- all --report docs/performance.md --readme README.md {{ARGUMENTS}}
 
 # Formatting, without changing anything (`cargo fmt --all` changes).
 fmt:

@@ -16,6 +16,9 @@ pub(crate) struct Options {
     /// Write the figures as a page in Markdown, with charts and the JSON lines in a folder beside it.
     #[arg(long, value_name = "FILE.md")]
     report: Option<PathBuf>,
+    /// Replace the tables between the marks `<!-- client -->`, `<!-- amqp -->` and `<!-- end -->` of this file.
+    #[arg(long, value_name = "FILE.md")]
+    readme: Option<PathBuf>,
     /// Measure nothing, and take the JSON lines of earlier runs from these files.
     #[arg(long, value_name = "FILE.jsonl", conflicts_with_all = ["quick", "rounds"])]
     from: Vec<PathBuf>,
@@ -44,6 +47,9 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Vec<Record>> {
         report::write(&measured, page)?;
         let file = File::create(report::folder(page).join("figures.jsonl"))?;
         write_json(&records, BufWriter::new(file))?;
+    }
+    if let Some(readme) = &options.readme {
+        report::write_readme(&Measured::from(&*records), readme)?;
     }
     for record in &records {
         if let Record::Missing(Missing {

@@ -73,21 +73,26 @@ pub(crate) fn tables(lines: &[&Line]) -> String {
     for case in Case::value_variants() {
         let case = name_of(*case);
         for body in &bodies {
-            let block: Vec<_> = lines
-                .iter()
-                .copied()
-                .filter(|line| line.case == case && line.body == *body)
-                .collect();
-            if !block.is_empty() {
+            let table = table(lines, &case, *body).to_string();
+            if !table.is_empty() {
                 let body = thousands(*body as f64);
-                let _ = writeln!(text, "**{case}, {body} bytes**\n\n{}", table(&block));
+                let _ = writeln!(text, "**{case}, {body} bytes**\n\n{table}");
             }
         }
     }
     text
 }
 
-fn table(block: &[&Line]) -> Table {
+/// The table of what the README quotes: unsettled messages of 1 KB.
+pub(crate) fn readme_table(lines: &[&Line]) -> Table {
+    table(lines, &name_of(Case::Unsettled), 1024)
+}
+
+fn table(lines: &[&Line], case: &str, body: usize) -> Table {
+    let lines = lines.iter().copied();
+    let block: Vec<_> = lines
+        .filter(|line| line.case == case && line.body == body)
+        .collect();
     let mut table = Table::new([
         "peer",
         "messages/s",
@@ -101,7 +106,7 @@ fn table(block: &[&Line]) -> Table {
     ]);
     let own_name = name_of(Peer::ServicebusAmqp);
     let ours = block.iter().find(|line| line.peer == own_name);
-    for line in block {
+    for line in &block {
         let figures = &line.figures;
         let to_ours = |of: fn(&Figures) -> f64| match ours {
             Some(ours) if ours.peer != line.peer => times(of(figures), of(&ours.figures)),

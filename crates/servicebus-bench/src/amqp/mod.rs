@@ -13,7 +13,7 @@ use crate::process;
 use crate::record::{Missing, Record};
 use crate::role::{Run, Settle, Side, name_of};
 use figures::Figures;
-pub(crate) use figures::{Line, tables};
+pub(crate) use figures::{Line, readme_table, tables};
 
 /// What may be in flight in the unsettled case, unless bodies are so large that [`IN_FLIGHT_BYTES`] is less.
 const IN_FLIGHT: u32 = 1000;

@@ -74,6 +74,11 @@ pub(crate) fn tables(lines: &[&Line]) -> String {
     text
 }
 
+/// The table that the README quotes: CPU time.
+pub(crate) fn readme_table(lines: &[&Line]) -> Table {
+    table(lines, figure, |figures| figures.cpu_us)
+}
+
 fn table(lines: &[&Line], show: fn(f64) -> String, of: fn(&Figures) -> f64) -> Table {
     let find = |peer: &str, case: &str| {
         let mut lines = lines.iter();

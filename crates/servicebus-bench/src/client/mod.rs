@@ -16,7 +16,7 @@ use crate::measure::{Series, progress};
 use crate::process::Process;
 use crate::record::{Missing, Record};
 use crate::role::name_of;
-pub(crate) use figures::{Figures, Line, tables};
+pub(crate) use figures::{Figures, Line, readme_table, tables};
 use peers::Peers;
 pub(crate) use peers::{JAVASCRIPT_SDK, PYTHON_SDK};
 

@@ -52,6 +52,33 @@ pub(crate) fn write(measured: &Measured<'_>, page: &Path) -> anyhow::Result<()> 
     Ok(fs::write(page, text)?)
 }
 
+/// Puts the tables that a README quotes in the place of those that stand there. One without figures stays as it is.
+pub(crate) fn write_readme(measured: &Measured<'_>, readme: &Path) -> anyhow::Result<()> {
+    let mut text = fs::read_to_string(readme)?;
+    for (mark, table) in [
+        ("client", client::readme_table(&measured.client)),
+        ("amqp", amqp::readme_table(&measured.amqp)),
+    ] {
+        let table = table.to_string();
+        if table.is_empty() {
+            eprintln!("{}: no figures for {mark}", readme.display());
+        } else {
+            text = replace_marked(&text, mark, &table)
+                .with_context(|| format!("{}: no mark for {mark}", readme.display()))?;
+        }
+    }
+    Ok(fs::write(readme, text)?)
+}
+
+/// The text with another content between `<!-- MARK -->` and the next `<!-- end -->`.
+fn replace_marked(text: &str, mark: &str, content: &str) -> Option<String> {
+    let (before, rest) = text.split_once(&format!("<!-- {mark} -->"))?;
+    let (_, after) = rest.split_once("<!-- end -->")?;
+    Some(format!(
+        "{before}<!-- {mark} -->\n\n{content}\n<!-- end -->{after}"
+    ))
+}
+
 fn missing(missing: &[&Missing]) -> String {
     if missing.is_empty() {
         return "Nothing is missing: every peer was there in every case.".to_owned();
@@ -135,5 +162,28 @@ fn bar(name: String, is_ours: bool, parts: Option<Vec<f64>>, show: fn(f64) -> St
         is_ours,
         label: label.unwrap_or_else(|| "missing".to_owned()),
         parts: parts.unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_between_the_marks_is_replaced() {
+        let text = "a <!-- x --> old <!-- end --> b <!-- y --> kept <!-- end -->";
+        assert_eq!(
+            replace_marked(text, "x", "new").as_deref(),
+            Some("a <!-- x -->\n\nnew\n<!-- end --> b <!-- y --> kept <!-- end -->")
+        );
+        assert_eq!(replace_marked(text, "z", "new"), None);
+    }
+
+    #[test]
+    fn the_readme_has_the_marks() {
+        let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+        let readme = fs::read_to_string(readme).unwrap();
+        assert!(replace_marked(&readme, "client", "").is_some());
+        assert!(replace_marked(&readme, "amqp", "").is_some());
     }
 }
