@@ -5,7 +5,7 @@ use servicebus_emulator::Fault;
 
 use crate::support::*;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b122_everything_fails_after_close_and_close_can_be_repeated() {
     let world = World::new().await;
     world.queue("q");
@@ -53,7 +53,7 @@ async fn b122_everything_fails_after_close_and_close_can_be_repeated() {
     soon(world.no_connections()).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b122_a_sender_or_receiver_that_is_closed_does_not_come_back() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -105,7 +105,7 @@ async fn b27_close_is_bounded_when_the_peer_is_silent() {
 }
 
 /// Messages that wait here are given back when the last handle goes, and the connection is closed.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b122_dropping_is_closing() {
     let World { emulator, client } = World::new().await;
     let queue = emulator
@@ -157,7 +157,7 @@ async fn b89_a_close_that_was_dropped_can_be_repeated() {
 }
 
 /// What is under way when the client is closed comes to its end, and what waits here is given back.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn close_waits_for_what_is_under_way() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -181,7 +181,7 @@ async fn close_waits_for_what_is_under_way() {
 }
 
 /// A link that was asked for by a call that nobody waits for any more does not outlive the close.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b122_a_link_that_was_being_made_is_closed_too() {
     let world = World::new().await;
     let queue = world.queue("q");

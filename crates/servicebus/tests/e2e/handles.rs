@@ -115,13 +115,13 @@ async fn sessions_for(queues: usize, handle_max: u32) -> usize {
     world.count_frames("Begin {")
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b22_links_beyond_the_handle_max_go_to_further_sessions() {
     // Four links or pairs of links go into a session; the pair to $cbs has one of its own.
     assert_eq!(sessions_for(10, 7).await, 1 + 5);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b22_a_session_that_takes_one_pair() {
     assert_eq!(sessions_for(3, 1).await, 1 + 6);
 }

@@ -5,7 +5,7 @@ use servicebus_emulator::{Failure, Fault, Operated};
 
 use crate::support::*;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lock_is_renewed_by_hand() {
     let world = World::new().await;
     world.queue_with_locks("q", secs(10));

@@ -42,7 +42,7 @@ async fn a_long_line_costs_little_with_prefetch() {
     assert!(far <= near.mul_f64(1.25), "{near:?} near, {far:?} far");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn five_thousand_sessions_are_open_on_one_client() {
     const COUNT: usize = 5000;
     let world = World::new().await;

@@ -7,7 +7,7 @@ use servicebus_emulator::{Failure, Fault, Operated};
 use crate::line::Line;
 use crate::support::*;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_message_is_sent_received_and_completed() {
     let world = World::new().await;
     let queue = world.queue("orders");
@@ -31,7 +31,7 @@ async fn a_message_is_sent_received_and_completed() {
     soon(world.client.close()).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b117_a_batch_is_filled_by_what_is_there() {
     let world = World::new().await;
     world.queue("q");
@@ -62,7 +62,7 @@ async fn nothing_there_is_an_empty_batch_after_the_wait() {
 }
 
 /// The broker has as much credit as receives wait for, and none when they have ended.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b36_credit_is_taken_back_when_a_receive_ends_early() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -82,7 +82,7 @@ async fn b36_credit_is_taken_back_when_a_receive_ends_early() {
 }
 
 /// A receive that is dropped at any moment neither loses a message nor leaves it locked and unknown.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b106_a_message_that_arrives_as_the_receive_is_dropped_is_not_lost() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -152,7 +152,7 @@ async fn b106_a_message_that_nobody_asks_for_is_given_back_with_its_count() {
     assert_eq!(message.delivery_count(), 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn receive_and_delete_takes_messages_for_good() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -164,7 +164,7 @@ async fn receive_and_delete_takes_messages_for_good() {
 }
 
 /// What was fetched ahead in receive-and-delete is given out after close, then nothing more.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b65_receive_and_delete_loses_nothing_on_close() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -183,7 +183,7 @@ async fn b65_receive_and_delete_loses_nothing_on_close() {
     assert_eq!(error.kind(), ErrorKind::Closed);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_was_fetched_ahead_is_given_back_on_close() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -212,7 +212,7 @@ async fn what_was_fetched_ahead_is_given_back_on_close() {
     assert!(rest.iter().all(|message| message.delivery_count() == 1));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn prefetch_keeps_the_window_open() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -277,7 +277,7 @@ async fn b82_locks_of_messages_that_wait_are_kept() {
     assert_eq!(queue.counts().unwrap().active, 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn messages_come_as_a_stream() {
     let world = World::new().await;
     world.queue("q");
@@ -291,7 +291,7 @@ async fn messages_come_as_a_stream() {
 }
 
 /// Features 100: many receives on one receiver.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn many_tasks_receive_from_one_receiver() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -324,7 +324,7 @@ async fn many_tasks_receive_from_one_receiver() {
 }
 
 /// A deferred message has its own lock token, and is settled by it.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b63_deferred_messages_are_received_by_number() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -353,7 +353,7 @@ async fn b63_deferred_messages_are_received_by_number() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b68_peek_goes_on_where_it_stopped_and_locks_nothing() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -376,7 +376,7 @@ async fn b68_peek_goes_on_where_it_stopped_and_locks_nothing() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b67_peek_on_an_empty_queue_is_an_empty_list() {
     let world = World::new().await;
     world.queue("q");
@@ -387,7 +387,7 @@ async fn b67_peek_on_an_empty_queue_is_an_empty_list() {
     assert_eq!(ids.unwrap(), Vec::<String>::new());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_subscription_and_its_dead_letter_queue() {
     let world = World::new().await;
     world.topic("events", &["audit", "other"]);
@@ -414,7 +414,7 @@ async fn a_subscription_and_its_dead_letter_queue() {
     soon(message.complete()).await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn purge_deletes_what_is_not_locked() {
     let world = World::new().await;
     let queue = world.queue("q");

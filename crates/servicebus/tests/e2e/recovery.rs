@@ -39,7 +39,7 @@ async fn b107_a_waiting_receive_outlives_its_links() {
 }
 
 /// B105: the new link has the credit that is waited for, or fetched ahead.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b105_a_new_link_has_its_credit() {
     for (prefetch, expected) in [(0, 1), (100, 100)] {
         let retry = impatient().retry.max_retries(10);
@@ -63,7 +63,7 @@ async fn b105_a_new_link_has_its_credit() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn everything_works_on_the_next_connection() {
     let faults = [
         Fault::Drop { connection: None },
@@ -100,7 +100,7 @@ async fn everything_works_on_the_next_connection() {
 }
 
 /// B52: a cold client makes one connection, however many begin at once and give up midway.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b52_many_begin_at_once_on_a_cold_client() {
     let world = World::new().await;
     for n in 0..100 {
@@ -141,7 +141,7 @@ async fn a_silent_peer_is_given_up() {
 }
 
 /// B45: the reason of a refused link is told, at once and once.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b45_a_refused_link_says_why() {
     let rows = [
         (Failure::EntityNotFound, ErrorKind::EntityNotFound),
@@ -166,7 +166,7 @@ async fn b45_a_refused_link_says_why() {
 }
 
 /// B103: a token that is refused is put anew, once.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b103_an_unauthorised_link_is_tried_once_more_with_a_new_token() {
     for (times, received) in [(1, true), (2, false)] {
         let world = World::new().await;
@@ -223,7 +223,7 @@ async fn b46_links_that_end_at_once_are_made_again_with_pauses() {
 }
 
 /// B72: management calls that are dropped do not harm later ones.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b72_dropped_management_calls_leave_nothing_behind() {
     let world = World::new().await;
     world.queue("q");
@@ -242,7 +242,7 @@ async fn b72_dropped_management_calls_leave_nothing_behind() {
 }
 
 /// B70: what the management node answers.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b70_management_failures() {
     let rows = [
         (Failure::InternalError, 3, None),
@@ -334,7 +334,7 @@ async fn b28_a_host_that_cannot_be_reached_fails_in_bounded_time() {
 }
 
 /// B90: whatever happens to links and connections, each message reaches a consumer that goes on.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b90_chaos() {
     let retry = impatient().retry.max_retries(50).try_timeout(millis(500));
     let world = World::with(impatient().retry(retry)).await;
@@ -401,7 +401,7 @@ fn fail(operation: Operated, error: Failure, times: u32) -> Fault {
 }
 
 /// A future that is begun and then left alone, as the other arm of a `select!` does, keeps nobody else waiting.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b42_a_future_that_is_not_polled_keeps_nobody_waiting() {
     let world = World::new().await;
     let queue = world.queue("q");

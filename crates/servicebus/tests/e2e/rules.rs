@@ -4,7 +4,7 @@ use servicebus::{CorrelationFilter, ErrorKind, Message, Rule, RuleFilter, Subscr
 
 use crate::support::*;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn rules_are_added_listed_and_removed() {
     let world = World::new().await;
     world.topic("t", &["s"]);

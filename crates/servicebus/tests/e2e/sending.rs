@@ -6,7 +6,7 @@ use servicebus_emulator::{Answered, Failure, Fault, Operated};
 
 use crate::support::*;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b98_send_all_splits_and_keeps_the_order() {
     let world = World::standard().await;
     let queue = world.queue("q");
@@ -28,7 +28,7 @@ async fn b98_send_all_splits_and_keeps_the_order() {
     assert_eq!(received, all);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b98_a_message_that_is_too_large_stops_send_all_and_says_where() {
     let world = World::standard().await;
     let queue = world.queue("q");
@@ -46,14 +46,14 @@ async fn b98_a_message_that_is_too_large_stops_send_all_and_says_where() {
     assert_eq!(queue.counts().unwrap().active, 2);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b98_nothing_to_send_is_no_error() {
     let world = World::new().await;
     let sender = world.client.sender("there is no such queue");
     soon(sender.send_all(Vec::<Message>::new())).await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b98_send_all_keeps_sessions_apart() {
     let world = World::new().await;
     let queue = world.session_queue("q");
@@ -69,7 +69,7 @@ async fn b98_send_all_keeps_sessions_apart() {
     assert_eq!(counts, [("s0".to_owned(), 3), ("s1".to_owned(), 3)]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b96_a_full_batch_is_taken() {
     let world = World::standard().await;
     let queue = world.queue("q");
@@ -91,7 +91,7 @@ async fn b96_a_full_batch_is_taken() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b98_a_batch_has_one_session() {
     let world = World::new().await;
     world.session_queue("q");
@@ -103,7 +103,7 @@ async fn b98_a_batch_has_one_session() {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_message_beyond_the_limit_of_the_link_never_leaves() {
     let world = World::standard().await;
     let queue = world.queue("q");
@@ -115,7 +115,7 @@ async fn a_message_beyond_the_limit_of_the_link_never_leaves() {
     assert_eq!(queue.counts().unwrap().active, 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b18_ids_that_are_too_long_are_refused_here() {
     let world = World::new().await;
     world.queue("q");
@@ -132,7 +132,7 @@ async fn b18_ids_that_are_too_long_are_refused_here() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b99_a_scheduled_message_becomes_active_at_its_time() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -163,7 +163,7 @@ async fn b99_a_scheduled_message_becomes_active_at_its_time() {
 }
 
 /// The answer is lost with the connection: the message is sent again under the same id, and kept once.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b104_a_send_whose_answer_was_lost_is_repeated_under_its_id() {
     let world = World::new().await;
     let options = QueueOptions {
@@ -183,7 +183,7 @@ async fn b104_a_send_whose_answer_was_lost_is_repeated_under_its_id() {
     assert_eq!(queue.counts().unwrap().active, 2);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b104_when_each_answer_is_lost_the_outcome_is_uncertain() {
     let options = impatient().retry(RetryOptions::none().try_timeout(millis(200)));
     let world = World::with(options).await;
@@ -205,7 +205,7 @@ fn lost_send(times: u32) -> Fault {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b103_what_passes_is_repeated_and_what_does_not_is_not() {
     let rows = [
         (Failure::InternalError, 3, true),
@@ -266,7 +266,7 @@ async fn b101_a_busy_service_is_left_alone_and_then_used_again() {
 }
 
 /// A thousand sends of one sender are on their way at a time.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn sends_do_not_wait_for_one_another() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -278,7 +278,7 @@ async fn sends_do_not_wait_for_one_another() {
 }
 
 /// A send that is dropped before it was written is not sent; the link works on.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b120_dropped_sends_leave_the_link_in_order() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -300,7 +300,7 @@ async fn b120_dropped_sends_leave_the_link_in_order() {
     assert!(messages.len() >= 21 && messages.len() <= 41);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn misuse_is_an_error_of_the_operation() {
     let world = World::new().await;
     world.topic("t", &["s"]);

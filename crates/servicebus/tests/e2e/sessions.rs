@@ -17,7 +17,7 @@ impl World {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_session_comes_in_order_and_has_a_state() {
     let world = World::new().await;
     world.session_queue("q");
@@ -49,7 +49,7 @@ async fn a_session_comes_in_order_and_has_a_state() {
     soon(session.close()).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_session_has_one_holder() {
     let world = World::new().await;
     world.session_queue("q");
@@ -62,7 +62,7 @@ async fn a_session_has_one_holder() {
 }
 
 /// Nobody closes the receiver: dropping it is enough.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_dropped_session_is_free() {
     let world = World::new().await;
     let queue = world.session_queue("q");
@@ -75,7 +75,7 @@ async fn a_dropped_session_is_free() {
         .unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_next_session_is_one_with_messages_and_without_a_holder() {
     let world = World::new().await;
     world.session_queue("q");
@@ -136,7 +136,7 @@ async fn b75_an_accept_that_is_dropped_leaves_no_session_locked() {
     soon(world.client.accept_session("q", "a")).await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b76_a_lost_session_is_lost_for_good() {
     let causes = [
         Fault::ExpireSession {
@@ -186,7 +186,7 @@ async fn b76_a_lost_session_is_lost_for_good() {
 }
 
 /// What a settlement that is on its way comes to says whether the message may be settled.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b76_a_settlement_crosses_the_loss_of_its_session() {
     let causes = [
         (
@@ -264,7 +264,7 @@ async fn a_session_that_is_not_renewed_is_lost() {
 }
 
 /// B79: after an abandon the same message comes next.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b79_an_abandoned_message_comes_next_again() {
     let world = World::new().await;
     world.session_queue("q");
@@ -284,7 +284,7 @@ async fn b79_an_abandoned_message_comes_next_again() {
     assert_eq!(seen, ["1", "2", "3", "4", "4", "5", "6"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn deferred_peeked_and_deleted_messages_of_a_session() {
     let world = World::new().await;
     let queue = world.session_queue("q");
@@ -312,7 +312,7 @@ async fn deferred_peeked_and_deleted_messages_of_a_session() {
     assert_eq!(queue.counts().unwrap().active, 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn sessions_are_listed() {
     let world = World::new().await;
     world.session_queue("q");
@@ -332,7 +332,7 @@ async fn sessions_are_listed() {
     assert_eq!(ids, ["b"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_kind_of_receiver_has_to_fit_the_entity() {
     let world = World::new().await;
     world.session_queue("sessions");
@@ -352,7 +352,7 @@ async fn the_kind_of_receiver_has_to_fit_the_entity() {
 }
 
 /// B18: the empty text is a session.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b18_the_empty_id_is_a_session() {
     let world = World::new().await;
     world.session_queue("q");
@@ -366,7 +366,7 @@ async fn b18_the_empty_id_is_a_session() {
 }
 
 /// B118: a thousand at a time, one management node for all.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b118_a_thousand_sessions_at_a_time() {
     let world = World::new().await;
     let queue = world.session_queue("q");
@@ -435,7 +435,7 @@ async fn b83_a_session_that_was_closed_or_lost_is_not_renewed() {
 }
 
 /// The answer to a settlement was lost with the session: nothing says that the message comes again.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b59_a_settlement_whose_answer_was_lost_with_the_session_is_uncertain() {
     let world = World::new().await;
     let queue = world.session_queue("q");

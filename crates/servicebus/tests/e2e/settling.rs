@@ -7,7 +7,7 @@ use servicebus_emulator::{Answered, Failure, Fault, Operated};
 use crate::line::Line;
 use crate::support::*;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b55_four_ways_to_settle() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -50,7 +50,7 @@ async fn b55_four_ways_to_settle() {
 }
 
 /// The error is the broker's, it is not repeated, the link stays, and the message is given back.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b58_a_lock_that_ran_out_is_an_error_of_that_message_alone() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -74,7 +74,7 @@ async fn b58_a_lock_that_ran_out_is_an_error_of_that_message_alone() {
 }
 
 /// A passing failure of the broker is tried again.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b58_an_internal_error_is_tried_again() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -91,7 +91,7 @@ async fn b58_an_internal_error_is_tried_again() {
 }
 
 /// The link is gone: the lock is good, and the management node settles by it.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b60_a_message_is_settled_after_its_link_was_replaced() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -116,7 +116,7 @@ async fn b60_a_message_is_settled_after_its_link_was_replaced() {
 }
 
 /// Settlements under way when the link goes all come to an end.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b59_settlements_under_way_when_the_link_goes() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -141,7 +141,7 @@ async fn b59_settlements_under_way_when_the_link_goes() {
 }
 
 /// The disposition took effect and its answer was lost: nothing says that the message was lost to another.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b59_a_settlement_whose_answer_was_lost_is_uncertain() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -163,7 +163,7 @@ async fn b59_a_settlement_whose_answer_was_lost_is_uncertain() {
 }
 
 /// Features 64: another process settles by the token.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b56_a_message_is_settled_by_its_token_alone() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -188,7 +188,7 @@ async fn b56_a_message_is_settled_by_its_token_alone() {
 }
 
 /// A thousand settlements do not wait for one another, nor for a receive that waits.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b64_settling_many_at_once_while_a_receive_waits() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -210,7 +210,7 @@ async fn b64_settling_many_at_once_while_a_receive_waits() {
     waiting.abort();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_reason_that_is_too_long_is_refused_here() {
     let world = World::new().await;
     world.queue("q");
@@ -224,7 +224,7 @@ async fn a_reason_that_is_too_long_is_refused_here() {
 }
 
 /// Over the management node as well: a repetition that is refused says nothing about the first attempt.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b59_a_repeated_request_whose_first_answer_was_lost_is_uncertain() {
     let world = World::new().await;
     let queue = world.queue("q");

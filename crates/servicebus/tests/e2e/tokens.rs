@@ -33,7 +33,7 @@ fn create_queue(emulator: &Emulator) {
         .unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_wrong_key_is_an_error_of_the_operation_and_told_once() {
     let emulator = emulator_with_key("root", "right").await;
     create_queue(&emulator);
@@ -70,7 +70,7 @@ async fn b51_tokens_are_renewed_for_hours() {
     assert_eq!(world.emulator.connections().len(), 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b53_a_string_for_one_entity_is_good_for_that_one() {
     let world = World::new().await;
     world.queue("q");
@@ -172,7 +172,7 @@ async fn b48_renewal_goes_on_after_failures() {
 }
 
 /// What is traced while a client connects, works, fails and prints itself has no secret in it.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b54_secrets_are_not_told() {
     let log = Log::default();
     let _guard = tracing::subscriber::set_default(log.clone());

@@ -5,7 +5,7 @@ use servicebus_emulator::{Failure, Fault, Operated};
 
 use crate::support::*;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_commit_makes_everything_take_effect() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -24,7 +24,7 @@ async fn a_commit_makes_everything_take_effect() {
     assert_eq!(texts(&messages), ["a", "b"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_rollback_leaves_everything_as_it_was() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -46,7 +46,7 @@ async fn a_rollback_leaves_everything_as_it_was() {
     assert_eq!(queue.counts().unwrap().active, 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_transaction_that_is_dropped_is_rolled_back() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -73,7 +73,7 @@ async fn a_transaction_that_is_dropped_is_rolled_back() {
     assert_eq!(queue.counts().unwrap().active, 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_empty_transaction_does_nothing() {
     let world = World::new().await;
     soon(world.client.transaction().commit()).await.unwrap();
@@ -82,7 +82,7 @@ async fn an_empty_transaction_does_nothing() {
 }
 
 /// B93: after one operation has failed there is no commit.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b93_a_failed_operation_is_the_end_of_the_transaction() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -107,7 +107,7 @@ async fn b93_a_failed_operation_is_the_end_of_the_transaction() {
     assert_eq!(queue.counts().unwrap().active, 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_message_of_a_lost_connection_cannot_be_enlisted() {
     let world = World::new().await;
     world.queue("q");
@@ -123,7 +123,7 @@ async fn a_message_of_a_lost_connection_cannot_be_enlisted() {
     soon(error.into_message().complete()).await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn all_four_ways_to_settle_in_a_transaction() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -148,7 +148,7 @@ async fn all_four_ways_to_settle_in_a_transaction() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_transaction_has_at_most_a_hundred_messages() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -167,7 +167,7 @@ async fn a_transaction_has_at_most_a_hundred_messages() {
     assert_eq!(queue.counts().unwrap().active, 100);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_transaction_across_entities() {
     let options = impatient().transactions(TransactionScope::CrossEntity);
     let world = World::with(options).await;
@@ -187,7 +187,7 @@ async fn a_transaction_across_entities() {
 }
 
 /// Transactions of two clients have nothing to do with one another, whatever their ids are.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_belongs_to_another_client_cannot_be_enlisted() {
     let world = World::new().await;
     let queue = world.queue("q");
@@ -211,7 +211,7 @@ async fn what_belongs_to_another_client_cannot_be_enlisted() {
 }
 
 /// A roll-back that is dropped goes on in the background.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_rollback_that_is_dropped_is_not_forgotten() {
     let world = World::new().await;
     world.queue("q");
@@ -272,7 +272,7 @@ async fn messages_of_a_transaction_that_is_rolled_back_come_again() {
 }
 
 /// With several connections, what belongs to one entity is on one of them.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_transaction_has_one_connection_of_several() {
     let world = World::with(impatient().connections(3)).await;
     let queue = world.queue("q");
