@@ -59,9 +59,32 @@ fn frame(name: &str, bytes: &Bytes) -> io::Result<()> {
     match decode_frame(&mut BytesMut::from(&bytes[..]), u32::MAX) {
         Ok(Some(Frame::Sasl(_))) => seed("sasl", name, body),
         Ok(Some(Frame::Amqp { payload, .. })) if payload.is_empty() => seed("value", name, body),
-        Ok(Some(Frame::Amqp { payload, .. })) => seed("message", name, &payload),
+        Ok(Some(Frame::Amqp { payload, .. })) => {
+            seed("message", name, &payload)?;
+            if name.contains("mgmt") && !name.ends_with("response") {
+                management_request(name, &payload)?;
+            }
+            Ok(())
+        }
         _ => Ok(()),
     }
+}
+
+/// The first byte chooses the entity, and a token of its own stands for the lock that the target holds.
+fn management_request(name: &str, payload: &[u8]) -> io::Result<()> {
+    let choice = match name {
+        name if name.contains("session") => 1,
+        name if name.contains("rule") => 3,
+        _ => 0,
+    };
+    let mut request = vec![choice];
+    request.extend_from_slice(payload);
+    // An array of one uuid.
+    let array = request.windows(2).position(|pair| pair == [1, 0x98]);
+    if let Some(token) = array.and_then(|at| request.get_mut(at + 2..at + 18)) {
+        token.fill(0x11);
+    }
+    seed("management_request", name, &request)
 }
 
 fn seed(target: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
