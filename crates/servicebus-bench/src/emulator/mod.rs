@@ -80,7 +80,7 @@ pub(crate) fn measure(options: &Options) -> anyhow::Result<Vec<Record>> {
         }
         progress("emulator: entities");
         for count in [100, 1_000] {
-            lines.push(entities(count / scale).await?);
+            lines.push(entities(&program, count / scale).await?);
         }
         progress("emulator: connections");
         for count in [100, 1_000] {
@@ -158,7 +158,7 @@ async fn launch(program: &Path) -> anyhow::Result<[Line; 2]> {
     let (mut times, mut memory) = (Vec::new(), Vec::new());
     for _ in 0..STARTS {
         let begin = Instant::now();
-        let emulator = Program::launch(program).await?;
+        let emulator = Program::launch(program, 0).await?;
         let idle = status_bytes_of(emulator.id()?, "VmRSS")?;
         let client = Client::from_connection_string(emulator.connection_string())?;
         client.sender("queue").send("first").await?;
@@ -182,7 +182,7 @@ async fn launch(program: &Path) -> anyhow::Result<[Line; 2]> {
 
 /// Messages through one queue on one connection: sent, stored, delivered, completed.
 async fn through(program: &Path, count: usize) -> anyhow::Result<Line> {
-    let emulator = Program::launch(program).await?;
+    let emulator = Program::launch(program, 0).await?;
     let growth = Growth::start(emulator.id()?)?;
     let mut load = tokio::process::Command::new(std::env::current_exe()?);
     load.args(["load", emulator.connection_string()]).args([
@@ -230,31 +230,27 @@ async fn sessions(program: &Path, count: usize) -> anyhow::Result<Line> {
     Ok(line)
 }
 
-/// Queues in this process, each with a message of 1 KB. Time and memory are those of emulator and client together.
-async fn entities(count: usize) -> anyhow::Result<Line> {
-    let emulator = Emulator::start().await?;
-    let client = Client::from_connection_string(&emulator.connection_string())?;
-    let namespace = emulator.default_namespace();
+/// Queues, each with a message of 1 KB. What they take from the start of the program on, beyond what it takes without.
+async fn entities(program: &Path, count: usize) -> anyhow::Result<Line> {
+    let without = Program::launch(program, 0).await?;
+    let start = Growth::start(without.id()?)?;
+    let emulator = Program::launch(program, count).await?;
+    let growth = Growth {
+        process: emulator.id()?,
+        ..start
+    };
+    let client = Client::from_connection_string(emulator.connection_string())?;
     let names: Vec<_> = (0..count).map(|n| format!("queue-{n}")).collect();
     let body = Bytes::from(vec![b'x'; BODY]);
-    let growth = Growth::start(std::process::id())?;
     for names in names.chunks(AT_ONCE) {
         let send = names.iter().map(|name| {
             let (body, client) = (body.clone(), &client);
-            async move {
-                namespace.create_queue(name, QueueOptions::default())?;
-                client
-                    .sender(name.as_str())
-                    .send(Message::new(body))
-                    .await?;
-                anyhow::Ok(())
-            }
+            async move { client.sender(name.as_str()).send(Message::new(body)).await }
         });
         try_join_all(send).await?;
     }
     let line = growth.stop("entities", count)?;
     client.close().await;
-    emulator.stop().await;
     Ok(line)
 }
 
@@ -283,7 +279,7 @@ async fn connections(program: &Path, count: usize) -> anyhow::Result<Line> {
 
 /// The program anew, and a client that has sent a message.
 async fn fresh(program: &Path) -> anyhow::Result<(Program, Client)> {
-    let emulator = Program::launch(program).await?;
+    let emulator = Program::launch(program, 0).await?;
     let client = Client::from_connection_string(emulator.connection_string())?;
     client.sender("queue").send("first").await?;
     Ok((emulator, client))

@@ -7,22 +7,23 @@ use tokio::process::Command;
 
 use crate::process::Process;
 
-/// Queues without limits to the life of a message, so that each run finds what the last one left.
-const CONFIG: &str = r#"{
-  "UserConfig": {
-    "Namespaces": [
-      {
-        "Name": "sbemulatorns",
-        "Queues": [
-          { "Name": "queue", "Properties": { "LockDuration": "PT5M" } },
-          { "Name": "sessions", "Properties": { "LockDuration": "PT5M", "RequiresSession": true } }
-        ],
-        "Topics": []
-      }
-    ],
-    "Logging": { "Type": "File" }
-  }
-}"#;
+/// Queues whose messages live for an hour, as the official emulator's do: each run finds what the last one left.
+fn config(more: usize) -> String {
+    let queue = |name: &str| {
+        format!(r#"{{ "Name": "{name}", "Properties": {{ "LockDuration": "PT5M" }} }}, "#)
+    };
+    let more: String = (0..more).map(|n| queue(&format!("queue-{n}"))).collect();
+    let (queues, sessions) = (
+        queue("queue") + &more,
+        r#"{ "Name": "sessions", "Properties": { "LockDuration": "PT5M", "RequiresSession": true } }"#,
+    );
+    format!(
+        r#"{{ "UserConfig": {{
+            "Namespaces": [{{ "Name": "sbemulatorns", "Queues": [{queues}{sessions}], "Topics": [] }}],
+            "Logging": {{ "Type": "File" }}
+        }} }}"#
+    )
+}
 
 static LAUNCHES: AtomicU8 = AtomicU8::new(0);
 
@@ -48,14 +49,14 @@ impl Program {
     /// It listens on AMQP's own port, as some clients know no other, on a loopback address that nobody else is likely to
     /// use.
     pub(crate) async fn start() -> anyhow::Result<Self> {
-        Self::launch(&Self::build()?).await
+        Self::launch(&Self::build()?, 0).await
     }
 
-    /// Starts the program that [`build`](Self::build) gave.
-    pub(super) async fn launch(program: &Path) -> anyhow::Result<Self> {
+    /// Starts the program that [`build`](Self::build) gave, with so many queues more, from `queue-0` on.
+    pub(super) async fn launch(program: &Path, more: usize) -> anyhow::Result<Self> {
         let files = tempfile::tempdir()?;
-        let config = files.path().join("config.json");
-        std::fs::write(&config, CONFIG)?;
+        let file = files.path().join("config.json");
+        std::fs::write(&file, config(more))?;
         // One after another: the last one may not have ended yet.
         let number = LAUNCHES.fetch_add(1, Ordering::Relaxed) % 100;
         let [_, _, a, b] = std::process::id().to_be_bytes();
@@ -68,7 +69,7 @@ impl Program {
                 "5672",
             ])
             .args(["--http-port", "0", "--config"])
-            .arg(config)
+            .arg(file)
             .stderr(Stdio::null());
         let mut process = Process::start(command)?;
         let connection_string = process.line().await.context("the emulator")?;
