@@ -1,10 +1,8 @@
 //! Faults as data: what a test orders, in Rust or as JSON.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
-use crate::broker::{EntityId, Error, ErrorKind, Operation};
+use crate::broker::{Error, ErrorKind, Operation};
 
 /// Something that goes wrong on order.
 ///
@@ -40,6 +38,16 @@ pub enum Fault {
         /// The text that goes with it.
         #[serde(default)]
         description: String,
+    },
+    /// The next connections are closed with an error as soon as they are open.
+    RefuseOpen {
+        /// The condition, as `amqp:connection:forced`.
+        condition: String,
+        /// The text that goes with it.
+        #[serde(default)]
+        description: String,
+        /// How many of them; 0 takes the fault back.
+        times: u32,
     },
     /// Connections are written to in pieces of this many bytes, those that exist and those to come. 0 ends the fault.
     Chop {
@@ -86,6 +94,15 @@ pub enum Fault {
         /// How many answers.
         times: u32,
     },
+    /// The next answers of a kind are held back until there are so many, and then given in reverse order.
+    Reverse {
+        /// The entity's path.
+        entity: String,
+        /// To what.
+        operation: Answered,
+        /// How many answers; 0 takes the fault back.
+        count: u32,
+    },
     /// A message is stored once more.
     Duplicate {
         /// The entity's path.
@@ -100,11 +117,31 @@ pub enum Fault {
         /// The message.
         sequence_number: i64,
     },
+    /// A message is moved to the dead-letter queue. If it is locked, the lock is lost.
+    DeadLetter {
+        /// The entity's path.
+        entity: String,
+        /// The message.
+        sequence_number: i64,
+        /// Why, in a word.
+        reason: String,
+        /// Why, in words.
+        #[serde(default)]
+        description: String,
+    },
     /// The lock on a session ends now.
     ExpireSession {
         /// The entity's path.
         entity: String,
         /// The session.
+        session: String,
+    },
+    /// Somebody else gets the session and holds it for as long as a lock lasts: its receiver loses it, and nobody can accept
+    /// it meanwhile.
+    StealSession {
+        /// The entity's path.
+        entity: String,
+        /// The session, which need not exist.
         session: String,
     },
 }
@@ -135,6 +172,8 @@ pub enum Answered {
     Send,
     /// A settlement on a link.
     Settle,
+    /// A request over management: what is lost or late is the reply.
+    Manage,
 }
 
 /// How an operation fails.
@@ -221,66 +260,5 @@ impl From<Operated> for Operation {
             Operated::Renew => Self::Renew,
             Operated::Manage => Self::Manage,
         }
-    }
-}
-
-/// What is done to an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Interference {
-    /// It is not given; the operation takes effect all the same, or does not.
-    Lose { applied: bool },
-    /// It is given later.
-    Delay(Duration),
-}
-
-/// The faults on answers that are ordered and have not happened.
-#[derive(Debug, Default)]
-pub(crate) struct AnswerFaults(Vec<AnswerFault>);
-
-#[derive(Debug)]
-struct AnswerFault {
-    entity: EntityId,
-    answered: Answered,
-    interference: Interference,
-    times: u32,
-}
-
-impl AnswerFaults {
-    /// Orders a fault in place of the one that is ordered for the same answers.
-    pub(crate) fn order(
-        &mut self,
-        entity: EntityId,
-        answered: Answered,
-        interference: Interference,
-        times: u32,
-    ) {
-        self.0
-            .retain(|fault| (fault.entity, fault.answered) != (entity, answered));
-        if times > 0 {
-            self.0.push(AnswerFault {
-                entity,
-                answered,
-                interference,
-                times,
-            });
-        }
-    }
-
-    /// What is to happen to the next answer.
-    pub(crate) fn take(&mut self, entity: EntityId, answered: Answered) -> Option<Interference> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let index = self
-            .0
-            .iter()
-            .position(|fault| (fault.entity, fault.answered) == (entity, answered))?;
-        let fault = self.0.get_mut(index)?;
-        let interference = fault.interference;
-        fault.times -= 1;
-        if fault.times == 0 {
-            self.0.swap_remove(index);
-        }
-        Some(interference)
     }
 }

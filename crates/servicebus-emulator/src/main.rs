@@ -16,7 +16,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::arguments::Arguments;
 
-#[tokio::main]
+// One thread: connections share the broker, so more of them would mostly wait for one another and wake each other up.
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     tracing_subscriber::fmt()

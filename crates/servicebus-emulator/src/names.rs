@@ -24,8 +24,6 @@ pub mod condition {
         ENTITY_ALREADY_EXISTS = "com.microsoft:entity-already-exists";
         /// The entity's status forbids the operation.
         ENTITY_DISABLED = "com.microsoft:entity-disabled";
-        /// No such rule.
-        ENTITY_NOT_FOUND = "com.microsoft:entity-not-found";
         /// The lock of a message is gone.
         MESSAGE_LOCK_LOST = "com.microsoft:message-lock-lost";
         /// No message with this sequence number.

@@ -563,6 +563,7 @@ impl Broker {
                 self.timers.cancel(lock.until, Timer::Lock(entry.lock));
             }
         }
+        entity.log.clear_timers(&mut self.timers, id);
         entity.log.clear()
     }
 

@@ -73,6 +73,7 @@ commands! {
     ExpireLock => expire_lock -> ();
     ExpireSession => expire_session -> ();
     Duplicate => duplicate -> i64;
+    DeadLetter => dead_letter_now -> ();
     FailNext => fail_next -> ();
     DetachLinks => detach_links -> ();
 }
@@ -511,6 +512,19 @@ pub struct Duplicate {
     pub entity: EntityId,
     /// The message.
     pub sequence_number: i64,
+}
+
+/// Fault: moves a message to the dead-letter queue. If it is locked, the lock is lost.
+#[derive(Clone, Debug)]
+pub struct DeadLetter {
+    /// The entity.
+    pub entity: EntityId,
+    /// The message.
+    pub sequence_number: i64,
+    /// Why, in a word.
+    pub reason: ByteString,
+    /// Why, in words.
+    pub description: ByteString,
 }
 
 /// A kind of operation that can be made to fail.

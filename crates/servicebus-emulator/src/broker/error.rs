@@ -181,7 +181,7 @@ impl Error {
         )
     }
 
-    pub(super) fn message_lock_lost() -> Self {
+    pub(crate) fn message_lock_lost() -> Self {
         Self::new(
             ErrorKind::MessageLockLost,
             "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue, \

@@ -28,6 +28,13 @@ pub struct LockToken(pub Uuid);
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TransactionId(pub(super) Uuid);
 
+impl ConsumerId {
+    /// A number that no other receiver has at the same time, and that is as small as can be.
+    pub(crate) fn slot(self) -> usize {
+        self.slot as usize
+    }
+}
+
 impl LockToken {
     /// The delivery tag of this lock.
     pub fn to_tag(self) -> [u8; 16] {

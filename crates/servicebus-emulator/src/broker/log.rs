@@ -9,7 +9,13 @@ use std::{
 use servicebus_amqp::types::Timestamp;
 
 use super::{
-    ConsumerId, MessageState, StoredMessage, message::Content, session::Sessions, time::after,
+    ConsumerId, EntityId, MessageState, StoredMessage,
+    deadlines::Deadlines,
+    message::Content,
+    messages::Messages,
+    session::Sessions,
+    time::{NEVER, after},
+    timer::{Timer, Timers},
 };
 
 /// No lock, no session.
@@ -46,7 +52,7 @@ impl Entry {
             sequence_number: number,
             enqueued_sequence_number: self.enqueued_sequence_number,
             enqueued_at: self.enqueued_at,
-            expires_at: (self.expires_at != super::time::NEVER).then_some(self.expires_at),
+            expires_at: (self.expires_at != NEVER).then_some(self.expires_at),
             locked_until,
             delivery_count: self.delivery_count,
             state: self.state,
@@ -76,10 +82,10 @@ impl Ready {
     }
 
     /// The lowest number; takes stale ones away in front of it.
-    fn first(&mut self, messages: &BTreeMap<i64, Entry>) -> Option<i64> {
+    fn first(&mut self, messages: &Messages) -> Option<i64> {
         if self.stale > 0 {
             while let Some(number) = self.fresh.front() {
-                if messages.get(number).is_some_and(Entry::is_ready) {
+                if messages.get(*number).is_some_and(Entry::is_ready) {
                     break;
                 }
                 self.fresh.pop_front();
@@ -92,7 +98,7 @@ impl Ready {
         }
     }
 
-    fn pop(&mut self, messages: &BTreeMap<i64, Entry>) -> Option<i64> {
+    fn pop(&mut self, messages: &Messages) -> Option<i64> {
         let number = self.first(messages)?;
         if self.fresh.front() == Some(&number) {
             self.fresh.pop_front();
@@ -103,7 +109,7 @@ impl Ready {
     }
 
     /// Takes back a message that was ready and is about to be removed.
-    fn discard(&mut self, number: i64, messages: &BTreeMap<i64, Entry>) {
+    fn discard(&mut self, number: i64, messages: &Messages) {
         if self.returned.remove(&number) {
             return;
         }
@@ -114,7 +120,7 @@ impl Ready {
         self.stale += 1;
         if self.stale > 32 && self.stale > self.fresh.len() / 2 {
             self.fresh
-                .retain(|kept| *kept != number && messages.get(kept).is_some_and(Entry::is_ready));
+                .retain(|kept| *kept != number && messages.get(*kept).is_some_and(Entry::is_ready));
             self.stale = 0;
         }
     }
@@ -151,11 +157,20 @@ impl History {
     }
 }
 
+/// Which messages are there and expire when the deadline says.
+fn expires(messages: &Messages) -> impl Fn(Timestamp, i64) -> bool {
+    |at, number| {
+        messages
+            .get(number)
+            .is_some_and(|entry| entry.expires_at == at)
+    }
+}
+
 /// The messages of one entity.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     last_number: i64,
-    messages: BTreeMap<i64, Entry>,
+    messages: Messages,
     ready: Ready,
     /// Present if every message belongs to a session.
     pub(super) sessions: Option<Sessions>,
@@ -163,6 +178,10 @@ pub(super) struct Log {
     pub(super) waiting: BTreeMap<u64, ConsumerId>,
     /// All receivers.
     pub(super) consumers: BTreeSet<ConsumerId>,
+    /// When the locks on the messages end, by slot; but for those that end with a session's.
+    pub(super) lock_ends: Deadlines<u32>,
+    /// When the messages expire.
+    expiries: Deadlines<i64>,
     pub(super) history: History,
     pub(super) active: usize,
     pub(super) deferred: usize,
@@ -214,9 +233,12 @@ impl Log {
 
     /// Removes a message, which must not be locked.
     pub(super) fn remove(&mut self, number: i64) -> Option<Entry> {
-        let entry = self.messages.remove(&number)?;
+        let entry = self.messages.remove(number)?;
         *self.count(entry.state) -= 1;
         self.size -= entry.content.size();
+        if entry.expires_at != NEVER {
+            self.expiries.forget(number, expires(&self.messages));
+        }
         let discard = entry.is_ready();
         match (&mut self.sessions, entry.session) {
             (Some(sessions), slot) if slot != NONE => {
@@ -234,9 +256,41 @@ impl Log {
         Some(entry)
     }
 
+    /// Sets the timer for the end of a message.
+    pub(super) fn set_expiry(&mut self, timers: &mut Timers, id: EntityId, number: i64) {
+        let Some(at) = self.messages.get(number).map(|entry| entry.expires_at) else {
+            return;
+        };
+        if at != NEVER && self.expiries.add(at, number) {
+            self.expiries.arm(timers, Timer::Expiries(id));
+        } else {
+            timers.set(at, Timer::Expire(id, number));
+        }
+    }
+
+    /// Takes a message whose time is up, as far as they are in order; sets the timer for the next.
+    pub(super) fn take_expired(
+        &mut self,
+        timers: &mut Timers,
+        id: EntityId,
+        now: Timestamp,
+    ) -> Option<i64> {
+        let number = self.expiries.pop(now, expires(&self.messages));
+        if number.is_none() {
+            self.expiries.rearm(timers, Timer::Expiries(id));
+        }
+        number
+    }
+
+    /// Takes the timers for locks and expiry back.
+    pub(super) fn clear_timers(&mut self, timers: &mut Timers, id: EntityId) {
+        self.lock_ends.clear(timers, Timer::Locks(id));
+        self.expiries.clear(timers, Timer::Expiries(id));
+    }
+
     /// Removes a message that was just taken with [`take_ready`](Self::take_ready).
     pub(super) fn remove_taken(&mut self, number: i64) -> Option<Entry> {
-        if let Some(entry) = self.messages.get_mut(&number) {
+        if let Some(entry) = self.messages.get_mut(number) {
             // Anything but ready, so that it is not looked for among the ready ones.
             entry.lock = 0;
         }
@@ -244,18 +298,16 @@ impl Log {
     }
 
     pub(super) fn get(&self, number: i64) -> Option<&Entry> {
-        self.messages.get(&number)
+        self.messages.get(number)
     }
 
     pub(super) fn get_mut(&mut self, number: i64) -> Option<&mut Entry> {
-        self.messages.get_mut(&number)
+        self.messages.get_mut(number)
     }
 
     /// Messages with at least this number, in order.
     pub(super) fn range(&self, from: i64) -> impl Iterator<Item = (i64, &Entry)> {
-        self.messages
-            .range(from..)
-            .map(|(number, entry)| (*number, entry))
+        self.messages.range(from)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -264,7 +316,7 @@ impl Log {
 
     /// Makes an active message without lock available.
     pub(super) fn make_ready(&mut self, number: i64) {
-        let Some(entry) = self.messages.get(&number) else {
+        let Some(entry) = self.messages.get(number) else {
             return;
         };
         match &mut self.sessions {
@@ -281,7 +333,7 @@ impl Log {
 
     /// Changes the state of a message that is neither ready nor about to be.
     pub(super) fn set_state(&mut self, number: i64, state: MessageState) {
-        if let Some(entry) = self.messages.get_mut(&number) {
+        if let Some(entry) = self.messages.get_mut(number) {
             let old = std::mem::replace(&mut entry.state, state);
             *self.count(old) -= 1;
             *self.count(state) += 1;
@@ -290,7 +342,7 @@ impl Log {
 
     /// Replaces the content of a message.
     pub(super) fn set_content(&mut self, number: i64, content: Content) {
-        if let Some(entry) = self.messages.get_mut(&number) {
+        if let Some(entry) = self.messages.get_mut(number) {
             self.size -= entry.content.size();
             self.size += content.size();
             entry.content = Arc::new(content);
@@ -331,7 +383,7 @@ impl Log {
     /// Forgets all messages, and all sessions that nobody holds.
     pub(super) fn clear(&mut self) -> u64 {
         let count = self.messages.len() as u64;
-        self.messages.clear();
+        self.messages = Messages::default();
         self.ready = Ready::default();
         self.active = 0;
         self.deferred = 0;

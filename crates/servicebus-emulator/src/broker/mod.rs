@@ -52,13 +52,17 @@ use slab::Slab;
 
 mod admin;
 mod command;
+mod dead_letter;
+mod deadlines;
 mod effect;
 mod entity;
 mod error;
 mod fault;
 mod id;
+mod lock;
 mod log;
 mod message;
+mod messages;
 mod options;
 mod peek;
 mod receive;
@@ -74,12 +78,13 @@ mod transaction;
 
 pub use command::{
     AddRule, AttachReceiver, AttachSender, Attached, BatchDelete, BeginTransaction,
-    CancelScheduled, Command, CreateQueue, CreateSubscription, CreateTopic, DeleteEntity,
-    DeleteNamespace, DetachLinks, DetachReceiver, Duplicate, EndTransaction, EnumerateRules,
-    ExpireLock, ExpireSession, FailNext, ListSessions, Operation, Peek, Purge, ReadSessionState,
-    ReceiveDeferred, ReceiveMode, RemoveRule, RenewLocks, RenewSessionLock, Schedule, Send,
-    SenderTerms, SessionGrant, SessionRequest, SetCredit, Settle, Settlement, TransactionEnd,
-    UpdateDispositions, UpdateQueue, UpdateSubscription, UpdateTopic, WriteSessionState,
+    CancelScheduled, Command, CreateQueue, CreateSubscription, CreateTopic, DeadLetter,
+    DeleteEntity, DeleteNamespace, DetachLinks, DetachReceiver, Duplicate, EndTransaction,
+    EnumerateRules, ExpireLock, ExpireSession, FailNext, ListSessions, Operation, Peek, Purge,
+    ReadSessionState, ReceiveDeferred, ReceiveMode, RemoveRule, RenewLocks, RenewSessionLock,
+    Schedule, Send, SenderTerms, SessionGrant, SessionRequest, SetCredit, Settle, Settlement,
+    TransactionEnd, UpdateDispositions, UpdateQueue, UpdateSubscription, UpdateTopic,
+    WriteSessionState,
 };
 pub use effect::{Delivery, Effect, Event, EventKind, SettlementKind};
 pub(crate) use error::amqp_error;
@@ -105,7 +110,7 @@ pub struct Broker {
     ids: id::Ids,
     entities: Entities,
     consumers: Consumers,
-    locks: Slab<receive::Lock>,
+    locks: Slab<lock::Lock>,
     transactions: Slab<transaction::Transaction>,
     timers: Timers,
     faults: Vec<fault::Fault>,
@@ -151,8 +156,10 @@ impl Broker {
             match timer {
                 Timer::Activate(entity, number) => self.on_activation(entity, number),
                 Timer::Lock(slot) => self.on_lock_timeout(slot),
+                Timer::Locks(entity) => self.on_locks_timeout(entity),
                 Timer::Session(entity, slot) => self.on_session_timeout(entity, slot),
                 Timer::Expire(entity, number) => self.on_expiry(entity, number),
+                Timer::Expiries(entity) => self.on_expiries(entity),
                 Timer::Accept(consumer) => self.on_accept_timeout(consumer),
                 Timer::Transaction(slot) => self.on_transaction_timeout(slot),
                 Timer::Idle(entity) => self.on_idle(entity),

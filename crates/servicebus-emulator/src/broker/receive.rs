@@ -5,25 +5,12 @@ use super::{
     ReceiveMode, SessionRequest,
     command::{AttachReceiver, DetachReceiver, Operation, SetCredit},
     entity::Kind,
-    id::slot_of,
+    lock::Lock,
     log::NONE,
     session::SessionEnd,
     time::{NEVER, after},
     timer::Timer,
 };
-use servicebus_amqp::types::Timestamp;
-
-/// The lock on a message.
-#[derive(Debug)]
-pub(super) struct Lock {
-    pub(super) token: LockToken,
-    pub(super) entity: EntityId,
-    pub(super) number: i64,
-    /// When it ends; `NEVER` when it ends with that of its session.
-    pub(super) until: Timestamp,
-    /// The slot of the transaction that the message is settled in, or [`NONE`].
-    pub(super) transaction: u32,
-}
 
 impl Broker {
     pub(super) fn attach_receiver(&mut self, command: AttachReceiver) -> Result<Attached, Error> {
@@ -244,7 +231,9 @@ impl Broker {
             until: lock_until,
             transaction: NONE,
         });
-        self.timers.set(lock_until, Timer::Lock(slot));
+        if lock_until != NEVER {
+            self.set_lock_timer(id, lock_until, slot);
+        }
         self.record(id, || EventKind::Locked {
             sequence_number: number,
             token,
@@ -254,34 +243,5 @@ impl Broker {
             token: Some(token),
             message,
         })
-    }
-
-    /// The slot of a lock, if the token is that of a lock on a message of this entity.
-    pub(super) fn find_lock(&self, id: EntityId, token: LockToken) -> Option<u32> {
-        let slot = slot_of(token.0);
-        let lock = self.locks.get(slot)?;
-        (lock.token == token && lock.entity == id).then(|| u32::try_from(slot).ok())?
-    }
-
-    /// Takes the lock off a message, which is then neither ready nor locked.
-    pub(super) fn unlock(&mut self, id: EntityId, number: i64) {
-        let Some(entity) = self.entities.get_mut(id) else {
-            return;
-        };
-        let Some(entry) = entity.log.get_mut(number) else {
-            return;
-        };
-        let (slot, session) = (std::mem::replace(&mut entry.lock, NONE), entry.session);
-        if let Some(session) = entity
-            .log
-            .sessions
-            .as_mut()
-            .and_then(|sessions| sessions.get_mut(session))
-        {
-            session.in_flight.remove(&number);
-        }
-        if let Some(lock) = self.locks.try_remove(slot as usize) {
-            self.timers.cancel(lock.until, Timer::Lock(slot));
-        }
     }
 }

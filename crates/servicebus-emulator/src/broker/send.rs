@@ -359,7 +359,7 @@ impl Broker {
             .flatten();
         entity.log.insert(number, entry);
         let session = entity.log.get(number).map_or(NONE, |entry| entry.session);
-        self.timers.set(expires_at, Timer::Expire(id, number));
+        entity.log.set_expiry(&mut self.timers, id, number);
         self.record(id, || EventKind::Enqueued {
             sequence_number: number,
             message_id,

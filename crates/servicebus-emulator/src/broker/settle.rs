@@ -1,18 +1,18 @@
 //! What becomes of messages that were delivered.
 
-use servicebus_amqp::types::{ByteString, Map, Timestamp};
+use servicebus_amqp::types::Map;
 
 use super::{
     Broker, Delivery, EntityId, Error, ErrorKind, EventKind, LockToken, MessageState, Settlement,
     SettlementKind,
-    command::{ExpireLock, Operation, ReceiveDeferred, RenewLocks, Settle, UpdateDispositions},
+    command::{Operation, ReceiveDeferred, Settle, UpdateDispositions},
+    dead_letter,
     entity::Kind,
     log::{Entry, NONE},
-    time::{NEVER, after},
     timer::Timer,
     transaction::Step,
 };
-use crate::names::{annotation, dead_letter, property};
+use crate::names::dead_letter::{EXPIRED, EXPIRED_DESCRIPTION, MAX_DELIVERY_COUNT};
 
 /// How a message comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +114,7 @@ impl Broker {
                 reason,
                 description,
                 properties,
-            } => dead_letter_properties(reason.clone(), description.clone(), properties.clone()),
+            } => dead_letter::properties(reason.clone(), description.clone(), properties.clone()),
         };
         let entry = self
             .locks
@@ -179,7 +179,7 @@ impl Broker {
                 description,
                 properties,
             } => {
-                let changes = dead_letter_properties(reason.clone(), description, properties);
+                let changes = dead_letter::properties(reason.clone(), description, properties);
                 // Found before anything changes: a property that cannot be encoded refuses the settlement.
                 let content = self
                     .entity(id)?
@@ -245,7 +245,7 @@ impl Broker {
                 self.dead_letter(
                     id,
                     number,
-                    dead_letter::MAX_DELIVERY_COUNT,
+                    MAX_DELIVERY_COUNT,
                     &format!("Message could not be consumed after {attempts} delivery attempts."),
                 );
                 return;
@@ -261,22 +261,15 @@ impl Broker {
         }
     }
 
-    /// The lock in a slot ran out.
-    pub(super) fn on_lock_timeout(&mut self, slot: u32) {
-        let Some(lock) = self.locks.get(slot as usize) else {
-            return;
-        };
-        // What is settled in a transaction stays locked until the transaction ends.
-        if lock.transaction != NONE {
-            return;
+    /// The first message of an entity may have expired.
+    pub(super) fn on_expiries(&mut self, id: EntityId) {
+        while let Some(number) = self
+            .entities
+            .get_mut(id)
+            .and_then(|entity| entity.log.take_expired(&mut self.timers, id, self.now))
+        {
+            self.on_expiry(id, number);
         }
-        let (id, number) = (lock.entity, lock.number);
-        self.unlock(id, number);
-        self.record(id, || EventKind::LockExpired {
-            sequence_number: number,
-        });
-        self.give_back(id, number, Return::Failed);
-        self.dispatch(id, NONE);
     }
 
     /// A message's time is up.
@@ -316,133 +309,8 @@ impl Broker {
             .get_mut(id)
             .is_some_and(|entity| entity.policy.dead_letter_on_expiration);
         if dead_letters {
-            self.dead_letter_entry(
-                id,
-                number,
-                entry,
-                dead_letter::EXPIRED,
-                dead_letter::EXPIRED_DESCRIPTION,
-            );
+            self.dead_letter_entry(id, number, entry, EXPIRED, EXPIRED_DESCRIPTION);
         }
-    }
-
-    /// Moves a message that is neither locked nor ready to the dead-letter queue, for a reason of the broker's.
-    pub(super) fn dead_letter(
-        &mut self,
-        id: EntityId,
-        number: i64,
-        reason: &'static str,
-        description: &str,
-    ) {
-        if let Some(entry) = self.take_out(id, number) {
-            self.dead_letter_entry(id, number, entry, reason, description);
-        }
-    }
-
-    /// Puts a message that is in no log into the dead-letter queue of an entity.
-    pub(super) fn dead_letter_entry(
-        &mut self,
-        id: EntityId,
-        number: i64,
-        mut entry: Entry,
-        reason: &'static str,
-        description: &str,
-    ) {
-        let changes = dead_letter_properties(
-            Some(ByteString::from_static(reason)),
-            Some(description.into()),
-            Map::new(),
-        );
-        // Two short strings can always be encoded; a body that AMQP cannot hold was never taken.
-        if let Ok(content) = entry.content.with_application_properties(&changes) {
-            entry.content = content.into();
-        }
-        self.place_dead_letter(id, number, entry, Some(ByteString::from_static(reason)));
-    }
-
-    fn move_to_dead_letter(&mut self, id: EntityId, number: i64, reason: Option<ByteString>) {
-        if let Some(entry) = self.take_out(id, number) {
-            self.place_dead_letter(id, number, entry, reason);
-        }
-    }
-
-    fn place_dead_letter(
-        &mut self,
-        id: EntityId,
-        number: i64,
-        entry: Entry,
-        reason: Option<ByteString>,
-    ) {
-        self.record(id, || EventKind::DeadLettered {
-            sequence_number: number,
-            reason,
-        });
-        let Some(entity) = self.entities.get_mut(id) else {
-            return;
-        };
-        let Some(dead_letter) = entity.dead_letter() else {
-            return;
-        };
-        if let Some(target) = entity.policy.forward_dead_lettered_to.clone() {
-            let source = entity.path.clone();
-            let content = entry
-                .content
-                .with_annotation(annotation::DEAD_LETTER_SOURCE, &source);
-            if let Ok(content) = content
-                && self
-                    .forward(id, &target, content.into(), entry.hops, number)
-                    .is_ok()
-            {
-                return;
-            }
-        }
-        self.store_dead_letter(dead_letter, number, entry);
-    }
-
-    /// Puts a message into a dead-letter queue, under the number that it had.
-    pub(super) fn store_dead_letter(&mut self, queue: EntityId, number: i64, entry: Entry) {
-        let Some(queue_entity) = self.entities.get_mut(queue) else {
-            return;
-        };
-        queue_entity.log.insert(
-            number,
-            Entry {
-                expires_at: NEVER,
-                lock: NONE,
-                session: NONE,
-                state: MessageState::Active,
-                ..entry
-            },
-        );
-        self.dispatch(queue, NONE);
-    }
-
-    pub(super) fn renew_locks(&mut self, command: RenewLocks) -> Result<Vec<Timestamp>, Error> {
-        let id = command.entity;
-        self.fail_if_asked(id, Operation::Renew)?;
-        self.touch(id);
-        let entity = self.entity(id)?;
-        if entity.log.sessions.is_some() {
-            return Err(Error::not_allowed(
-                "The lock of a message in a session is that of the session; renew that.",
-            ));
-        }
-        let until = after(self.now, entity.policy.lock_duration);
-        let mut slots = Vec::with_capacity(command.tokens.len().min(1024));
-        for token in &command.tokens {
-            match self.find_lock(id, *token) {
-                Some(slot) => slots.push(slot),
-                None => return Err(Error::message_lock_lost()),
-            }
-        }
-        for slot in &slots {
-            if let Some(lock) = self.locks.get_mut(*slot as usize) {
-                self.timers.cancel(lock.until, Timer::Lock(*slot));
-                lock.until = until;
-                self.timers.set(until, Timer::Lock(*slot));
-            }
-        }
-        Ok(vec![until; slots.len()])
     }
 
     pub(super) fn receive_deferred(
@@ -490,36 +358,4 @@ impl Broker {
             .filter_map(|number| self.hand_out(id, *number, None, command.mode))
             .collect())
     }
-
-    pub(super) fn expire_lock(&mut self, command: ExpireLock) -> Result<(), Error> {
-        let slot = self
-            .entity(command.entity)?
-            .log
-            .get(command.sequence_number)
-            .map(|entry| entry.lock)
-            .filter(|slot| *slot != NONE)
-            .ok_or_else(|| {
-                Error::new(
-                    ErrorKind::MessageNotFound,
-                    format!("No message {} is locked.", command.sequence_number),
-                )
-            })?;
-        self.on_lock_timeout(slot);
-        Ok(())
-    }
-}
-
-/// What dead-lettering sets among the application properties.
-fn dead_letter_properties(
-    reason: Option<ByteString>,
-    description: Option<ByteString>,
-    mut properties: Map,
-) -> Map {
-    if let Some(reason) = reason {
-        properties.insert(property::DEAD_LETTER_REASON, reason);
-    }
-    if let Some(description) = description {
-        properties.insert(property::DEAD_LETTER_ERROR_DESCRIPTION, description);
-    }
-    properties
 }

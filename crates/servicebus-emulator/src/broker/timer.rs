@@ -11,10 +11,14 @@ pub(super) enum Timer {
     Activate(EntityId, i64),
     /// The lock in this slot ends.
     Lock(u32),
+    /// The first of the locks of an entity ends, or it did before its time.
+    Locks(EntityId),
     /// The lock on a session ends.
     Session(EntityId, u32),
     /// A message expires.
     Expire(EntityId, i64),
+    /// The first of the messages of an entity expires, or it went before its time.
+    Expiries(EntityId),
     /// A receiver has waited long enough for a session.
     Accept(ConsumerId),
     /// The transaction in this slot is rolled back.

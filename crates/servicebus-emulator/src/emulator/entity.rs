@@ -89,9 +89,9 @@ impl Entity {
     ) -> Result<Snapshot, WaitError> {
         let hub = &self.namespace.inner().hub;
         let end = tokio::time::Instant::now() + limit;
+        let watch = hub.watch();
         loop {
-            let mut changed = std::pin::pin!(hub.changed().notified());
-            changed.as_mut().enable();
+            let changed = watch.changed();
             let snapshot = {
                 let id = self.namespace.resolve(&self.path)?;
                 hub.read(|core| core.broker.snapshot(id))?

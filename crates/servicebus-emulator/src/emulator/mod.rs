@@ -206,9 +206,10 @@ impl Emulator {
                 mailbox.push(Parcel::Close(error.clone()), None);
             }
         });
+        let watch = self.inner.hub.watch();
         let gone = async {
             loop {
-                let changed = self.inner.hub.changed().notified();
+                let changed = watch.changed();
                 if self
                     .inner
                     .hub
@@ -256,8 +257,12 @@ impl Inner {
         control.chop(self.chop.load(Ordering::Relaxed));
         {
             let mut lines = self.lines();
-            // Connections that ended since are forgotten with the next one.
-            lines.retain(|number, _| self.hub.read(|core| core.is_connected(*number)));
+            // Connections that ended are forgotten once they are as many as the others.
+            self.hub.read(|core| {
+                if lines.len() >= 2 * core.connection_count() {
+                    lines.retain(|number, _| core.is_connected(*number));
+                }
+            });
             lines.insert(number, Arc::clone(&control));
         }
         let line = Line::new(stream, control, number, self.log.clone());

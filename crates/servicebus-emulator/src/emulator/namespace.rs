@@ -8,12 +8,12 @@ use servicebus_amqp::types::ByteString;
 use super::{Entity, Events, Inner};
 use crate::access::{DEFAULT_KEY, DEFAULT_KEY_NAME, Key, Rights};
 use crate::broker::{
-    CreateQueue, CreateSubscription, CreateTopic, DeleteNamespace, DetachLinks, Duplicate,
-    EntityId, Error, ExpireLock, ExpireSession, FailNext, QueueOptions, SubscriptionOptions,
-    TopicOptions, amqp_error,
+    CreateQueue, CreateSubscription, CreateTopic, DeadLetter, DeleteNamespace, DetachLinks,
+    Duplicate, EntityId, Error, ExpireLock, ExpireSession, FailNext, QueueOptions,
+    SubscriptionOptions, TopicOptions, amqp_error,
 };
-use crate::fault::{Fault, Interference};
-use crate::hub::Parcel;
+use crate::fault::Fault;
+use crate::hub::{Interference, Parcel};
 
 /// Queues and topics of their own, for the clients whose key has the namespace's name.
 ///
@@ -195,6 +195,14 @@ impl Namespace {
                     }
                 });
             }
+            Fault::RefuseOpen {
+                condition,
+                description,
+                times,
+            } => {
+                let error = amqp_error(condition.into(), description);
+                hub.with(None, |core, _| core.faults.refuse_open(error, times));
+            }
             Fault::Chop { bytes } => {
                 self.inner.chop.store(bytes, Ordering::Relaxed);
                 self.each_line(None, |line| line.chop(bytes));
@@ -245,6 +253,17 @@ impl Namespace {
                     core.faults.order(entity, operation, fault, times);
                 });
             }
+            Fault::Reverse {
+                entity,
+                operation,
+                count,
+            } => {
+                let entity = self.resolve(&entity)?;
+                hub.with(None, |core, _| {
+                    core.faults
+                        .order(entity, operation, Interference::Reverse, count);
+                });
+            }
             Fault::Duplicate {
                 entity,
                 sequence_number,
@@ -271,10 +290,29 @@ impl Namespace {
                     },
                 )?;
             }
+            Fault::DeadLetter {
+                entity,
+                sequence_number,
+                reason,
+                description,
+            } => {
+                let command = DeadLetter {
+                    entity: self.resolve(&entity)?,
+                    sequence_number,
+                    reason: reason.into(),
+                    description: description.into(),
+                };
+                hub.run(None, command)?;
+            }
             Fault::ExpireSession { entity, session } => {
                 let entity = self.resolve(&entity)?;
                 let session = ByteString::from(session);
                 hub.run(None, ExpireSession { entity, session })?;
+            }
+            Fault::StealSession { entity, session } => {
+                let entity = self.resolve(&entity)?;
+                let session = ByteString::from(session);
+                hub.with(None, |core, now| core.steal_session(now, entity, session))?;
             }
         }
         Ok(())

@@ -3,6 +3,12 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
+use super::link::{Link, LinkKind, Links};
+use super::locks::Locks;
+use crate::access::{Claims, Policy};
+use crate::broker::{EndTransaction, TransactionEnd};
+use crate::hub::{Hub, Mailbox, Parcel};
+use bytes::BytesMut;
 use servicebus_amqp::engine::{
     Config, Connection, ConnectionError, Event, LinkError, PlainAmqp, Sasl, SessionError,
     SessionOptions,
@@ -11,21 +17,12 @@ use servicebus_amqp::net::Application;
 use servicebus_amqp::types::{
     AmqpError, ByteString, Map, SaslCode, SaslInit, Symbol, Timestamp, Value,
 };
-use slab::Slab;
-
-use super::link::{Link, LinkKind, Links};
-use crate::access::{Claims, Policy};
-use crate::broker::{EndTransaction, EntityId, LockToken, TransactionEnd};
-use crate::hub::{Hub, Mailbox, Parcel};
 
 /// How long a silent peer is waited for. The service tells its clients two minutes, half of it.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// What the service takes from and gives to all its clients.
 const MAX_FRAME_SIZE: u32 = 65_536;
-
-/// The context of deliveries that nothing is to be done about later.
-pub(super) const NO_LOCK: u64 = u64::MAX;
 
 /// One client's connection.
 #[derive(Debug)]
@@ -37,8 +34,9 @@ pub(crate) struct Client {
     pub(super) policy: Policy,
     /// The host that the client means to reach.
     pub(super) host: Option<ByteString>,
-    /// The locks of deliveries that the client has not settled, by the context of the delivery.
-    pub(super) locks: Slab<Locked>,
+    pub(super) locks: Locks,
+    /// Where the front parts and tags of deliveries are encoded, one after another: an allocation serves many.
+    pub(super) scratch: BytesMut,
     /// Room to take parcels into, kept between wake-ups.
     pub(super) parcels: VecDeque<Parcel>,
     /// Answers that are due once the parcels are dealt with: ends of drains.
@@ -46,13 +44,6 @@ pub(crate) struct Client {
     pub(super) unused_since: Timestamp,
     /// When the idle times are checked next.
     pub(super) idle_check: Option<Timestamp>,
-}
-
-/// A message that the client has and has not settled.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Locked {
-    pub(super) entity: EntityId,
-    pub(super) token: LockToken,
 }
 
 /// The settings of every client's connection.
@@ -91,7 +82,8 @@ impl Client {
             claims: Claims::default(),
             policy,
             host: None,
-            locks: Slab::new(),
+            locks: Locks::default(),
+            scratch: BytesMut::new(),
             parcels: VecDeque::new(),
             drains: 0,
             unused_since: now,
@@ -136,7 +128,7 @@ impl Client {
         for link in self.links.remove_all(None) {
             self.forget(link);
         }
-        self.locks.clear();
+        self.locks = Locks::default();
         let mailbox = Arc::clone(&self.mailbox);
         self.hub.with(None, |core, _| core.disconnect(&mailbox));
     }
@@ -186,10 +178,18 @@ impl Client {
 }
 
 impl Application for Client {
-    fn on_event(&mut self, connection: &mut Connection, event: Event, _: Instant) {
+    fn on_event(&mut self, connection: &mut Connection, event: Event, now: Instant) {
         match event {
             Event::SaslInit(init) => self.on_sasl_init(connection, &init),
-            Event::Opened(open) => self.host = open.hostname,
+            Event::Opened(open) => {
+                self.host = open.hostname;
+                let refused = self
+                    .hub
+                    .with(self.mailbox(), |core, _| core.faults.take_refused_open());
+                if let Some(error) = refused {
+                    connection.close(now, Some(error));
+                }
+            }
             Event::Closed(error) => self.on_closed(&error),
             Event::SessionEnded { session, error } => {
                 if let SessionError::Protocol(error) = &error {

@@ -12,6 +12,7 @@ mod filter;
 mod idle;
 mod line;
 mod link;
+mod locks;
 mod log;
 mod management;
 mod names;

@@ -9,11 +9,14 @@ use servicebus_amqp::types::{
     Symbol, Value, condition,
 };
 
-use super::client::{Client, NO_LOCK};
+use super::client::Client;
 use super::link::{LinkKind, Node};
+use super::locks::NO_LOCK;
 use super::names::rpc;
 use super::transfer::{malformed, rejected, settle};
 use crate::broker::{Error, TransactionId, amqp_error};
+use crate::fault::Answered;
+use crate::hub::{Interference, Parcel};
 
 /// How many replies wait for a client that gives no credit before its requests are refused.
 const MAX_WAITING: usize = 1000;
@@ -132,31 +135,32 @@ impl Client {
             transaction,
             room: status.peer_max_message_size.unwrap_or(u64::MAX),
         };
-        let payload = match node {
-            Node::Cbs => encode(
-                Spelling::Cbs,
-                self.on_put_token(&request),
-                &request,
-                properties.message_id,
-            ),
-            Node::Management(entity) => encode(
-                Spelling::Management,
-                self.on_management(entity, &request),
-                &request,
-                properties.message_id,
-            ),
-        };
-        let mut reply = OutgoingDelivery::new(payload);
-        reply.settled = true;
-        connection
-            .send(link, reply, NO_LOCK)
-            .map(|_| ())
-            .map_err(|error| {
-                rejected(amqp_error(
-                    condition::RESOURCE_LIMIT_EXCEEDED,
-                    format!("The reply cannot be sent: {error}."),
-                ))
-            })
+        let id = properties.message_id;
+        match node {
+            Node::Cbs => {
+                let reply = self.on_put_token(&request);
+                send_reply(connection, link, encode(Spelling::Cbs, reply, &request, id))
+            }
+            Node::Management(entity) => {
+                let of = (entity, Answered::Manage);
+                let fault = self
+                    .hub
+                    .with(self.mailbox(), |core, _| core.faults.take(of.0, of.1));
+                if fault == Some(Interference::Lose { applied: false }) {
+                    return Ok(());
+                }
+                let reply = self.on_management(entity, &request);
+                let payload = encode(Spelling::Management, reply, &request, id);
+                let Some(fault) = fault else {
+                    return send_reply(connection, link, payload);
+                };
+                self.hub.with(self.mailbox(), |core, now| {
+                    let parcel = Parcel::Reply { link, payload };
+                    core.interfere(now, fault, of, &self.mailbox, parcel);
+                });
+                Ok(())
+            }
+        }
     }
 
     /// The link for the replies to a request: on its session, with the reply-to as its target's address or as its name, or
@@ -191,6 +195,24 @@ impl Client {
             _ => None,
         }
     }
+}
+
+pub(super) fn send_reply(
+    connection: &mut Connection,
+    link: LinkKey,
+    payload: Bytes,
+) -> Result<(), Outcome> {
+    let mut reply = OutgoingDelivery::new(payload);
+    reply.settled = true;
+    connection
+        .send(link, reply, NO_LOCK)
+        .map(|_| ())
+        .map_err(|error| {
+            rejected(amqp_error(
+                condition::RESOURCE_LIMIT_EXCEEDED,
+                format!("The reply cannot be sent: {error}."),
+            ))
+        })
 }
 
 enum Spelling {

@@ -1,15 +1,14 @@
-use std::sync::Arc;
-
 use servicebus_amqp::engine::{Connection, DeliveryKey, LinkKey};
 use servicebus_amqp::types::{
     AmqpError, ByteString, Bytes, DeliveryState, Map, Modified, Outcome, Value,
 };
 
-use super::client::{Client, Locked};
+use super::client::Client;
+use super::locks::Locked;
 use super::transfer::{answer, settle, transaction};
 use crate::broker::{EntityId, Error, ErrorKind, LockToken, Settle, Settlement};
-use crate::fault::{Answered, Interference};
-use crate::hub::{Parcel, after};
+use crate::fault::Answered;
+use crate::hub::{Interference, Parcel};
 use crate::names::{condition, property};
 
 impl Client {
@@ -24,8 +23,7 @@ impl Client {
         settled: bool,
     ) {
         self.touch(key);
-        let slot = usize::try_from(context).unwrap_or(usize::MAX);
-        let Some(Locked { entity, token }) = self.locks.get(slot).copied() else {
+        let Some(Locked { entity, token, .. }) = self.locks.get(context) else {
             return;
         };
         let (outcome, txn_id) = match state {
@@ -36,13 +34,13 @@ impl Client {
             },
             // Settled without an outcome: the lock runs out, as when the client had gone away.
             None if settled => {
-                self.locks.try_remove(slot);
+                self.locks.remove(context);
                 return;
             }
             // Not an end yet.
             _ => return,
         };
-        self.locks.try_remove(slot);
+        self.locks.remove(context);
         let echo = echo(&outcome);
         let state = self.settle(entity, token, outcome, echo, txn_id, delivery);
         if let Some(state) = state.filter(|_| !settled) {
@@ -78,23 +76,20 @@ impl Client {
                 return None;
             }
             let state = answer(core.broker.apply(now, command), echo, txn_id);
-            match fault {
-                None => Some(state),
-                Some(Interference::Lose { .. }) => None,
-                Some(Interference::Delay(by)) => {
-                    let parcel = Parcel::Answer { delivery, state };
-                    core.post_at(after(now, by), &Arc::clone(&self.mailbox), parcel);
-                    None
-                }
-            }
+            let Some(fault) = fault else {
+                return Some(state);
+            };
+            let of = (entity, Answered::Settle);
+            let parcel = Parcel::Answer { delivery, state };
+            core.interfere(now, fault, of, &self.mailbox, parcel);
+            None
         })
     }
 
     /// A delivery never left: give the message back, uncounted.
     pub(super) fn on_unsent(&mut self, context: u64) {
-        let slot = usize::try_from(context).unwrap_or(usize::MAX);
-        if let Some(locked) = self.locks.try_remove(slot) {
-            self.give_back(locked);
+        if let Some(locked) = self.locks.remove(context) {
+            self.give_back(locked.entity, locked.token);
         }
     }
 }

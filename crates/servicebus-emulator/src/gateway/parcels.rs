@@ -1,15 +1,21 @@
 use std::time::Instant;
 
-use bytes::Bytes;
+use bytes::{BufMut as _, Bytes};
 use servicebus_amqp::engine::{Connection, DetachMode, LinkKey, OutgoingDelivery};
 use servicebus_amqp::types::Timestamp;
 
-use super::client::{Client, Locked, NO_LOCK};
+use super::client::Client;
 use super::link::{Link, LinkKind};
+use super::locks::NO_LOCK;
+use super::node::send_reply;
 use super::transfer::settle;
 use crate::access::Rights;
-use crate::broker::{Delivery, EntityId, Settle, Settlement};
+use crate::broker::{Delivery, EntityId, LockToken, Settle, Settlement};
 use crate::hub::Parcel;
+
+/// How much is allocated for the front parts of deliveries at once, and when there is too little left for another.
+const SCRATCH: usize = 8 * 1024;
+const MIN_SCRATCH: usize = 512;
 
 impl Client {
     /// Does what others left in the mailbox.
@@ -26,6 +32,7 @@ impl Client {
         }
         self.parcels = parcels;
         self.end_drains(connection);
+        self.forget_lost(connection);
     }
 
     fn handle_parcel(&mut self, connection: &mut Connection, parcel: Parcel, now: Instant) {
@@ -55,6 +62,11 @@ impl Client {
             }
             Parcel::Detach { link, error } => self.detach(connection, link, error),
             Parcel::Answer { delivery, state } => settle(connection, delivery, state),
+            Parcel::Reply { link, payload } => {
+                if send_reply(connection, link, payload).is_err() {
+                    tracing::debug!("a late reply for a link that is gone");
+                }
+            }
             Parcel::TokenExpired => self.detach_unauthorised(connection),
             Parcel::CheckIdle => self.check_idle(connection, now),
             Parcel::Close(error) => connection.close(now, Some(error)),
@@ -76,30 +88,39 @@ impl Client {
             consumer.taken += 1;
         }
         self.touch(key);
-        let mut outgoing = OutgoingDelivery::new(delivery.message.to_delivery(delivery.token));
-        let context = match delivery.token {
-            Some(token) => {
-                outgoing.tag = Some(Bytes::copy_from_slice(&token.to_tag()));
-                self.locks.insert(Locked { entity, token }) as u64
+        if self.scratch.capacity() < MIN_SCRATCH {
+            self.scratch.reserve(SCRATCH);
+        }
+        let tail = delivery
+            .message
+            .encode_delivery(delivery.token, &mut self.scratch);
+        let mut outgoing = OutgoingDelivery::new(self.scratch.split().freeze());
+        outgoing.tail = tail;
+        let Some(token) = delivery.token else {
+            // Nothing can be said of a settled delivery later, so its tag is empty, as the service's is.
+            outgoing.tag = Some(Bytes::new());
+            outgoing.settled = true;
+            if let Err(error) = connection.send(key, outgoing, NO_LOCK) {
+                tracing::debug!(%error, "a message that was removed, and whose link is gone");
             }
-            None => {
-                // Nothing can be said of a settled delivery later, so its tag is empty, as the service's is.
-                outgoing.tag = Some(Bytes::new());
-                outgoing.settled = true;
-                NO_LOCK
-            }
+            return;
         };
-        if let Err(error) = connection.send(key, outgoing, context) {
-            tracing::debug!(%error, "a delivery for a link that cannot take it");
-            self.on_unsent(context);
+        self.scratch.put_slice(&token.to_tag());
+        outgoing.tag = Some(self.scratch.split().freeze());
+        match connection.send(key, outgoing, self.locks.next_context()) {
+            Ok(delivery) => self.locks.insert(entity, token, delivery),
+            Err(error) => {
+                tracing::debug!(%error, "a delivery for a link that cannot take it");
+                self.give_back(entity, token);
+            }
         }
     }
 
     /// Gives the message of a lock back as if it had never been delivered.
-    pub(super) fn give_back(&self, locked: Locked) {
+    pub(super) fn give_back(&self, entity: EntityId, token: LockToken) {
         let command = Settle {
-            entity: locked.entity,
-            token: locked.token,
+            entity,
+            token,
             settlement: Settlement::Release,
             transaction: None,
         };

@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use servicebus_amqp::engine::{Connection, DeliveryKey, IncomingDelivery, Settle};
 use servicebus_amqp::types::{
     AmqpError, Bytes, DeliveryState, Outcome, TransactionalState, condition,
@@ -8,8 +6,8 @@ use servicebus_amqp::types::{
 use super::client::Client;
 use super::link::LinkKind;
 use crate::broker::{EntityId, Error, ErrorKind, Send, TransactionId, amqp_error};
-use crate::fault::{Answered, Interference};
-use crate::hub::{Parcel, after};
+use crate::fault::Answered;
+use crate::hub::{Interference, Parcel};
 
 impl Client {
     /// A message of the client.
@@ -60,16 +58,15 @@ impl Client {
             }
             let sent = core.broker.apply(now, command);
             let state = answer(sent, Outcome::Accepted, txn_id);
-            match fault {
-                None => Some(state),
-                Some(Interference::Lose { .. }) => None,
-                Some(Interference::Delay(by)) => {
-                    let delivery = key;
-                    let parcel = Parcel::Answer { delivery, state };
-                    core.post_at(after(now, by), &Arc::clone(&self.mailbox), parcel);
-                    None
-                }
-            }
+            let Some(fault) = fault else {
+                return Some(state);
+            };
+            let parcel = Parcel::Answer {
+                delivery: key,
+                state,
+            };
+            core.interfere(now, fault, (entity, Answered::Send), &self.mailbox, parcel);
+            None
         });
         if let Some(state) = state.filter(|_| !settled) {
             settle(connection, key, state);

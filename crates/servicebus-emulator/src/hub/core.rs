@@ -2,22 +2,24 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use servicebus_amqp::engine::LinkKey;
-use servicebus_amqp::types::{AmqpError, Timestamp};
+use servicebus_amqp::types::{AmqpError, ByteString, Timestamp};
 
-use super::{Mailbox, Parcel};
+use super::faults::{Faults, Interference};
+use super::route::{Route, Routes};
+use super::{Mailbox, Parcel, after};
 use crate::broker::{
     AttachReceiver, Attached, Broker, ConsumerId, DetachReceiver, Effect, EntityId, Error,
-    SetCredit,
+    ErrorKind, ExpireSession, ReceiveMode, SessionRequest, SetCredit,
 };
-use crate::fault::AnswerFaults;
+use crate::fault::Answered;
 
 /// The broker, and which link each of its receivers is.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) broker: Broker,
-    pub(crate) faults: AnswerFaults,
+    pub(crate) faults: Faults,
     pub(super) connections: HashMap<u64, Arc<Mailbox>>,
-    consumers: HashMap<ConsumerId, Route>,
+    consumers: Routes,
     producers: HashMap<EntityId, Vec<(Arc<Mailbox>, LinkKey)>>,
     timers: BTreeMap<(Timestamp, u64), (Arc<Mailbox>, Parcel)>,
     timers_set: u64,
@@ -26,23 +28,13 @@ pub(crate) struct Core {
     pub(super) stopped: bool,
 }
 
-/// The way to the link of a receiver.
-#[derive(Debug)]
-struct Route {
-    mailbox: Arc<Mailbox>,
-    link: LinkKey,
-    entity: EntityId,
-    /// How many deliveries were put into the mailbox.
-    handed: u64,
-}
-
 impl Core {
     pub(super) fn new(broker: Broker) -> Self {
         Self {
             broker,
-            faults: AnswerFaults::default(),
+            faults: Faults::default(),
             connections: HashMap::new(),
-            consumers: HashMap::new(),
+            consumers: Routes::default(),
             producers: HashMap::new(),
             timers: BTreeMap::new(),
             timers_set: 0,
@@ -76,9 +68,33 @@ impl Core {
 
     /// Removes a receiver. What is on its way to it is left to its connection.
     pub(crate) fn detach_consumer(&mut self, now: Timestamp, consumer: ConsumerId) {
-        self.consumers.remove(&consumer);
+        self.consumers.remove(consumer);
         let detached = self.broker.apply(now, DetachReceiver { consumer });
         debug_assert!(detached.is_ok(), "detaching a receiver cannot fail");
+    }
+
+    /// Gives a session to a receiver that is on no connection, and that goes when its lock runs out.
+    pub(crate) fn steal_session(
+        &mut self,
+        now: Timestamp,
+        entity: EntityId,
+        session: ByteString,
+    ) -> Result<(), Error> {
+        let expire = ExpireSession {
+            entity,
+            session: session.clone(),
+        };
+        // Nobody may hold it. Whoever waits for any session may get it: then it is stolen all the same.
+        let taken = self.broker.apply(now, expire).is_ok();
+        let attach = AttachReceiver {
+            entity,
+            mode: ReceiveMode::PeekLock,
+            session: SessionRequest::Named(session),
+        };
+        match self.broker.apply(now, attach) {
+            Err(error) if taken && error.kind() == ErrorKind::SessionCannotBeLocked => Ok(()),
+            attached => attached.map(drop),
+        }
     }
 
     /// States the credit of a receiver: `credit` less the deliveries that were put into the mailbox after the
@@ -91,7 +107,7 @@ impl Core {
         taken: u64,
         drain: bool,
     ) -> Result<(), Error> {
-        let Some(route) = self.consumers.get(&consumer) else {
+        let Some(route) = self.consumers.get(consumer) else {
             return Ok(());
         };
         let on_the_way = u32::try_from(route.handed.saturating_sub(taken)).unwrap_or(u32::MAX);
@@ -128,6 +144,10 @@ impl Core {
         self.connections.contains_key(&number)
     }
 
+    pub(crate) fn connection_count(&self) -> usize {
+        self.connections.len()
+    }
+
     /// The mailboxes of all connections.
     pub(crate) fn mailboxes(&self) -> impl Iterator<Item = &Arc<Mailbox>> {
         self.connections.values()
@@ -138,6 +158,22 @@ impl Core {
         self.timers_set += 1;
         self.timers
             .insert((at, self.timers_set), (Arc::clone(mailbox), parcel));
+    }
+
+    /// Does to an answer what was ordered. The operation has taken effect, or was not to.
+    pub(crate) fn interfere(
+        &mut self,
+        now: Timestamp,
+        fault: Interference,
+        (entity, answered): (EntityId, Answered),
+        mailbox: &Arc<Mailbox>,
+        answer: Parcel,
+    ) {
+        match fault {
+            Interference::Lose { .. } => {}
+            Interference::Delay(by) => self.post_at(after(now, by), mailbox, answer),
+            Interference::Reverse => self.faults.hold(entity, answered, mailbox, answer),
+        }
     }
 
     /// Runs what is due, each timer at its own time and in that order.
@@ -180,7 +216,7 @@ impl Core {
             match effect {
                 Effect::Deliver(delivery) => self.deliver(delivery, from),
                 Effect::SessionAccepted { consumer, session } => {
-                    if let Some(route) = self.consumers.get(&consumer) {
+                    if let Some(route) = self.consumers.get(consumer) {
                         let parcel = Parcel::AcceptSession {
                             link: route.link,
                             consumer,
@@ -190,14 +226,14 @@ impl Core {
                     }
                 }
                 Effect::SessionRefused { consumer, error } => {
-                    if let Some(route) = self.consumers.remove(&consumer) {
+                    if let Some(route) = self.consumers.remove(consumer) {
                         let link = route.link;
                         let parcel = Parcel::RefuseSession { link, error };
                         route.mailbox.push(parcel, from);
                     }
                 }
                 Effect::DetachReceiver { consumer, error } => {
-                    if let Some(route) = self.consumers.remove(&consumer) {
+                    if let Some(route) = self.consumers.remove(consumer) {
                         let (link, error) = (route.link, error.to_amqp());
                         route.mailbox.push(Parcel::Detach { link, error }, from);
                     }
@@ -213,7 +249,7 @@ impl Core {
         let Some(consumer) = delivery.consumer else {
             return;
         };
-        if let Some(route) = self.consumers.get_mut(&consumer) {
+        if let Some(route) = self.consumers.get_mut(consumer) {
             route.handed += 1;
             let parcel = Parcel::Deliver {
                 link: route.link,

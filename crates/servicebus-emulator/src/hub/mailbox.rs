@@ -2,6 +2,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
+use bytes::Bytes;
 use futures_util::task::AtomicWaker;
 use servicebus_amqp::engine::{DeliveryKey, LinkKey};
 use servicebus_amqp::types::{AmqpError, DeliveryState};
@@ -44,6 +45,8 @@ pub(crate) enum Parcel {
         delivery: DeliveryKey,
         state: DeliveryState,
     },
+    /// Give the reply of a node that was held back.
+    Reply { link: LinkKey, payload: Bytes },
     /// A token ran out: detach the links that it was for.
     TokenExpired,
     /// The idle time of a link or of the connection may be over.

@@ -10,18 +10,23 @@
 
 mod clock;
 mod core;
+mod faults;
 mod mailbox;
+mod route;
 mod timekeeper;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
 use servicebus_amqp::types::Timestamp;
+use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, broadcast};
 
 pub use self::clock::Clock;
 pub(crate) use self::clock::after;
 pub(crate) use self::core::Core;
+pub(crate) use self::faults::Interference;
 pub(crate) use self::mailbox::{Mailbox, Parcel};
 pub(crate) use self::timekeeper::start as start_timekeeper;
 use crate::access::Access;
@@ -50,8 +55,9 @@ pub(crate) struct Hub {
     access: RwLock<Arc<Access>>,
     /// Tells the timekeeper that an earlier timer was set.
     timer_set: Condvar,
-    /// Tells those who wait for a state that something happened.
+    /// Tells those who wait for a state that something happened, if there are any.
     changed: Notify,
+    watchers: AtomicUsize,
     events: broadcast::Sender<Event>,
     next_connection: AtomicU64,
     pub(crate) idle: IdleTimes,
@@ -67,6 +73,7 @@ impl Hub {
             access: RwLock::new(Arc::new(settings.access)),
             timer_set: Condvar::new(),
             changed: Notify::new(),
+            watchers: AtomicUsize::new(0),
             events: broadcast::Sender::new(EVENTS),
             next_connection: AtomicU64::new(1),
             idle: settings.idle,
@@ -105,7 +112,7 @@ impl Hub {
             self.timer_set.notify_all();
         }
         drop(core);
-        self.changed.notify_waiters();
+        self.tell_watchers();
         result
     }
 
@@ -133,8 +140,17 @@ impl Hub {
         &self.clock
     }
 
-    pub(crate) fn changed(&self) -> &Notify {
-        &self.changed
+    /// Watches for changes from now on. Look at the state after that: what changes later is told.
+    pub(crate) fn watch(&self) -> Watch<'_> {
+        self.watchers.fetch_add(1, Ordering::Relaxed);
+        Watch(self)
+    }
+
+    /// Who looked at the core without seeing the present change counted as a watcher before, under the same lock.
+    fn tell_watchers(&self) {
+        if self.watchers.load(Ordering::Relaxed) > 0 {
+            self.changed.notify_waiters();
+        }
     }
 
     /// A subscription to the events from now on.
@@ -153,5 +169,24 @@ impl Hub {
 
     fn lock(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Somebody who waits for changes.
+#[derive(Debug)]
+pub(crate) struct Watch<'a>(&'a Hub);
+
+impl Watch<'_> {
+    /// Something changes after this call.
+    pub(crate) fn changed(&self) -> Pin<Box<Notified<'_>>> {
+        let mut changed = Box::pin(self.0.changed.notified());
+        changed.as_mut().enable();
+        changed
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        self.0.watchers.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -25,7 +25,7 @@ impl Hub {
             let now = self.clock.now();
             core.handle_timeout(now);
             self.pass_events_on(&mut core);
-            self.changed.notify_waiters();
+            self.tell_watchers();
             core.armed = core.poll_timeout();
             core = match core.armed {
                 None => self

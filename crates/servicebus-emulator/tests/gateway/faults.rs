@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use crate::common::*;
-use servicebus_amqp::engine::{ConnectionError, LinkError, OutgoingDelivery};
-use servicebus_amqp::types::{DeliveryState, Value};
+use servicebus_amqp::engine::{
+    Config, ConnectionError, Credentials, LinkError, OutgoingDelivery, Sasl, Side,
+};
+use servicebus_amqp::net::Connection;
+use servicebus_amqp::types::{Body, DeliveryState, Map, Message, MessageId, Properties, Value};
 use servicebus_emulator::broker::{EventKind, QueueOptions, SettlementKind};
 use servicebus_emulator::{Answered, Emulator, Entity, Failure, Fault, Operated};
 
@@ -335,9 +338,241 @@ fn faults_are_read_from_json() {
                 sequence_number: 7,
             },
         ),
+        (
+            r#"{"fault": "reverse", "entity": "q1", "operation": "manage", "count": 3}"#,
+            Fault::Reverse {
+                entity: q1(),
+                operation: Answered::Manage,
+                count: 3,
+            },
+        ),
+        (
+            r#"{"fault": "refuse-open", "condition": "amqp:not-allowed", "times": 1}"#,
+            Fault::RefuseOpen {
+                condition: "amqp:not-allowed".into(),
+                description: String::new(),
+                times: 1,
+            },
+        ),
+        (
+            r#"{"fault": "steal-session", "entity": "q1", "session": "a"}"#,
+            Fault::StealSession {
+                entity: q1(),
+                session: "a".into(),
+            },
+        ),
+        (
+            r#"{"fault": "dead-letter", "entity": "q1", "sequence-number": 7, "reason": "Poison"}"#,
+            Fault::DeadLetter {
+                entity: q1(),
+                sequence_number: 7,
+                reason: "Poison".into(),
+                description: String::new(),
+            },
+        ),
     ] {
         assert_eq!(serde_json::from_str::<Fault>(json).unwrap(), expected);
     }
     let error = serde_json::from_str::<Fault>(r#"{"fault": "drop", "conection": 1}"#);
     assert!(error.unwrap_err().to_string().contains("conection"));
+}
+
+#[tokio::test]
+async fn answers_come_in_reverse_order() {
+    let (emulator, client, queue) = queue().await;
+    let sender = client.sender("q1").await;
+    order(
+        &emulator,
+        Fault::Reverse {
+            entity: q1(),
+            operation: Answered::Send,
+            count: 2,
+        },
+    );
+    let send = async |text| {
+        let delivery = OutgoingDelivery::new(encode(&message(text)));
+        sender.queue(delivery).await.unwrap()
+    };
+    let mut first = std::pin::pin!(send("1").await);
+    queue
+        .wait_until(|queue| queue.counts.active == 1, SOON)
+        .await
+        .unwrap();
+    assert!(futures_util::FutureExt::now_or_never(first.as_mut()).is_none());
+    let second = std::pin::pin!(send("2").await);
+    let both = futures_util::future::select(second, first);
+    match within(both).await {
+        futures_util::future::Either::Left((state, first)) => {
+            assert_eq!(state.unwrap(), Some(DeliveryState::ACCEPTED));
+            assert_eq!(within(first).await.unwrap(), Some(DeliveryState::ACCEPTED));
+        }
+        futures_util::future::Either::Right(_) => panic!("the first answer came first"),
+    }
+    send("3").await.await.unwrap();
+}
+
+#[tokio::test]
+async fn replies_of_management_are_late_lost_or_in_reverse_order() {
+    let (emulator, client, queue) = queue().await;
+    send(&client.sender("q1").await, &message("1")).await;
+    let node = client.node("q1/$management").await;
+    let peek = |id: &'static str, from: i64| {
+        let request = Message {
+            properties: Some(Properties {
+                message_id: Some(MessageId::String(id.into())),
+                reply_to: Some(node.reply_to.clone()),
+                ..Properties::default()
+            }),
+            application_properties: Some(
+                Map::new()
+                    .with("operation", "com.microsoft:peek-message")
+                    .into(),
+            ),
+            body: Body::Value(Value::Map(
+                Map::new()
+                    .with("from-sequence-number", from)
+                    .with("message-count", 1),
+            )),
+            ..Message::default()
+        };
+        node.requests.send(OutgoingDelivery::new(encode(&request)))
+    };
+    let reply = async || {
+        let delivery = within(node.replies.recv()).await.unwrap();
+        decode(&delivery)
+            .properties
+            .unwrap()
+            .correlation_id
+            .unwrap()
+    };
+    let interfere = |fault: fn(String) -> Fault| order(&emulator, fault(q1()));
+
+    interfere(|entity| Fault::Delay {
+        entity,
+        operation: Answered::Manage,
+        millis: 5000,
+        times: 1,
+    });
+    peek("late", 0).await.unwrap();
+    emulator.advance(Duration::from_millis(4999)).await.unwrap();
+    assert!(node.replies.try_recv().is_none());
+    emulator.advance(Duration::from_millis(1)).await.unwrap();
+    assert_eq!(reply().await, MessageId::String("late".into()));
+
+    interfere(|entity| Fault::LoseAnswer {
+        entity,
+        operation: Answered::Manage,
+        applied: true,
+        times: 1,
+    });
+    peek("lost", 0).await.unwrap();
+    interfere(|entity| Fault::Reverse {
+        entity,
+        operation: Answered::Manage,
+        count: 3,
+    });
+    for id in ["a", "b", "c", "d"] {
+        peek(id, 0).await.unwrap();
+    }
+    for id in ["c", "b", "a", "d"] {
+        assert_eq!(reply().await, MessageId::String(id.into()));
+    }
+    assert_eq!(queue.counts().unwrap().active, 1);
+}
+
+#[tokio::test]
+async fn a_connection_is_refused() {
+    let (emulator, _, _) = queue().await;
+    order(
+        &emulator,
+        Fault::RefuseOpen {
+            condition: "amqp:connection:forced".into(),
+            description: "full".into(),
+            times: 1,
+        },
+    );
+    let mut config = Config::new("test");
+    config.sasl = Sasl::Client(vec![Credentials::Anonymous]);
+    let refused = Connection::over(emulator.connect(), Side::Client, config);
+    match within(refused.closed()).await {
+        ConnectionError::ClosedByPeer(Some(error)) => {
+            assert_eq!(error.condition, *"amqp:connection:forced");
+            assert_eq!(error.description.as_deref(), Some("full"));
+        }
+        other => panic!("{other:?}"),
+    }
+    Client::connect(&emulator).await;
+}
+
+#[tokio::test]
+async fn a_session_is_stolen() {
+    let (emulator, client, _) = queue().await;
+    emulator
+        .default_namespace()
+        .create_queue(
+            "s",
+            QueueOptions {
+                requires_session: true,
+                ..QueueOptions::default()
+            },
+        )
+        .unwrap();
+    send(&client.sender("s").await, &session_message("a", "1")).await;
+    let receiver = client
+        .attach_receiver(session_filter("s", "a", 1))
+        .await
+        .unwrap();
+    within(receiver.recv()).await.unwrap();
+    order(
+        &emulator,
+        Fault::StealSession {
+            entity: "s".into(),
+            session: "a".into(),
+        },
+    );
+    let error = link_error(within(receiver.ended()).await);
+    assert_eq!(error.condition, *"com.microsoft:session-lock-lost");
+    let refused = client.attach_receiver(session_filter("s", "a", 1)).await;
+    let error = link_error(refused.err().unwrap());
+    assert_eq!(error.condition, *"com.microsoft:session-cannot-be-locked");
+    emulator.advance(secs(60)).await.unwrap();
+    let again = client
+        .attach_receiver(session_filter("s", "a", 1))
+        .await
+        .unwrap();
+    assert_eq!(text(&within(again.recv()).await.unwrap()), "1");
+}
+
+#[tokio::test]
+async fn a_message_is_dead_lettered() {
+    let (emulator, client, queue) = queue().await;
+    let sender = client.sender("q1").await;
+    send(&sender, &message("1")).await;
+    send(&sender, &message("2")).await;
+    let receiver = client.receiver("q1", 1).await;
+    let locked = within(receiver.recv()).await.unwrap();
+    for sequence_number in [1, 2] {
+        order(
+            &emulator,
+            Fault::DeadLetter {
+                entity: q1(),
+                sequence_number,
+                reason: "Poison".into(),
+                description: "on order".into(),
+            },
+        );
+    }
+    let counts = queue.counts().unwrap();
+    assert_eq!((counts.active, counts.dead_letter), (0, 2));
+    let error = rejection(settle(&receiver, &locked, DeliveryState::ACCEPTED).await);
+    assert_eq!(error.condition, *"com.microsoft:message-lock-lost");
+    let dead = client.receiver("q1/$DeadLetterQueue", 2).await;
+    for expected in ["1", "2"] {
+        let delivery = within(dead.recv()).await.unwrap();
+        assert_eq!(text(&delivery), expected);
+        assert_eq!(
+            application_property(&delivery, "DeadLetterReason"),
+            Some("Poison".into())
+        );
+    }
 }

@@ -293,3 +293,38 @@ async fn a_broken_batch_is_refused_whole() {
     let counts = emulator.default_namespace().entity("q1").counts().unwrap();
     assert_eq!(counts.active, 1);
 }
+
+/// Whoever lets very many locks run out is told so in the end, so that neither side keeps them for ever.
+#[tokio::test]
+async fn deliveries_whose_lock_ran_out_are_forgotten() {
+    const MESSAGES: u32 = 500;
+    let emulator = emulator().await;
+    emulator
+        .default_namespace()
+        .create_queue(
+            "q1",
+            QueueOptions {
+                max_delivery_count: u32::MAX,
+                ..QueueOptions::default()
+            },
+        )
+        .unwrap();
+    let client = Client::connect(&emulator).await;
+    let sender = client.sender("q1").await;
+    for _ in 0..MESSAGES {
+        send(&sender, &message("1")).await;
+    }
+    let receiver = client.receiver("q1", 20 * MESSAGES).await;
+    let mut last = None;
+    for _ in 0..10 {
+        for _ in 0..MESSAGES {
+            last = Some(within(receiver.recv()).await.unwrap());
+        }
+        emulator.advance(secs(60)).await.unwrap();
+    }
+    let last = last.unwrap();
+    let error = rejection(settle(&receiver, &last, DeliveryState::ACCEPTED).await);
+    assert_eq!(error.condition, *"com.microsoft:message-lock-lost");
+    let unsettled = receiver.status().unwrap().unsettled;
+    assert!(unsettled < 3000, "{unsettled} of 5,500 deliveries");
+}

@@ -82,13 +82,9 @@ pub(super) fn end_of_value(bytes: &[u8], mut at: usize) -> Result<usize, Malform
     Ok(at)
 }
 
-/// The section at `at`.
-pub(super) fn section(bytes: &[u8], at: usize) -> Result<Section, Malformed> {
-    if byte(bytes, at)? != 0 {
-        return malformed(at, "a section begins with a descriptor");
-    }
-    let end = end_of_value(bytes, at + 1)?;
-    let code = match *take(bytes, at + 1, end - at - 1)? {
+/// The code of a section by its descriptor.
+fn section_code(descriptor: &[u8]) -> Option<u8> {
+    match *descriptor {
         [0x53, code] | [0x80, 0, 0, 0, 0, 0, 0, 0, code] => Some(code),
         [0xa3, _, ref name @ ..] | [0xb3, _, _, _, _, ref name @ ..] => match name {
             b"amqp:header:list" => Some(0x70),
@@ -103,6 +99,22 @@ pub(super) fn section(bytes: &[u8], at: usize) -> Result<Section, Malformed> {
             _ => None,
         },
         _ => None,
+    }
+}
+
+/// The section at `at`.
+pub(super) fn section(bytes: &[u8], at: usize) -> Result<Section, Malformed> {
+    if byte(bytes, at)? != 0 {
+        return malformed(at, "a section begins with a descriptor");
+    }
+    let (code, end) = match bytes.get(at + 1..at + 3) {
+        // As everybody encodes it.
+        Some(&[0x53, code]) => (Some(code), at + 3),
+        _ => {
+            let end = end_of_value(bytes, at + 1)?;
+            let descriptor = take(bytes, at + 1, end - at - 1)?;
+            (section_code(descriptor), end)
+        }
     };
     let Some(code @ 0x70..=0x78) = code else {
         return malformed(at, "no section of a message");

@@ -5,12 +5,39 @@ use servicebus_amqp::types::{ByteString, Timestamp};
 
 use super::{
     content::Content,
-    sections::{self, code},
+    sections::{self, Malformed, code},
 };
-use crate::{
-    broker::{Error, LockToken},
-    names::annotation,
-};
+use crate::{broker::LockToken, names::annotation};
+
+/// Constructors of values.
+const LONG: u8 = 0x81;
+const TIMESTAMP: u8 = 0x83;
+
+/// The key of an annotation, with the constructor of its value behind it.
+macro_rules! key {
+    ($name:expr, $constructor:expr) => {{
+        const KEY: [u8; $name.len() + 3] = key($name, $constructor);
+        KEY
+    }};
+}
+
+#[allow(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "evaluated by the compiler, for names of fewer than 256 bytes"
+)]
+const fn key<const N: usize>(name: &str, constructor: u8) -> [u8; N] {
+    let mut key = [0; N];
+    key[0] = 0xa3;
+    key[1] = name.len() as u8;
+    let mut at = 0;
+    while at < name.len() {
+        key[at + 2] = name.as_bytes()[at];
+        at += 1;
+    }
+    key[N - 1] = constructor;
+    key
+}
 
 /// Where a message stands in its entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -106,28 +133,21 @@ impl StoredMessage {
         out.freeze()
     }
 
-    /// The message as it is delivered on a link: with its delivery annotations, and the lock among them.
-    pub fn to_delivery(&self, token: Option<LockToken>) -> Bytes {
-        let annotations = self.content.delivery_annotations.len() + 64;
-        let mut out = BytesMut::with_capacity(self.encoded_len() + annotations);
-        self.encode_header(&mut out);
-        self.encode_delivery_annotations(token, &mut out);
-        self.encode_rest(&mut out);
-        out.freeze()
-    }
-
     /// Appends what [`to_bytes`](Self::to_bytes) answers.
     pub fn encode(&self, out: &mut BytesMut) {
         self.encode_header(out);
-        self.encode_rest(out);
+        self.encode_annotations(out);
+        let rest = self.encode_expiry(out);
+        out.put_slice(&rest);
     }
 
-    fn encode_rest(&self, out: &mut BytesMut) {
+    /// Encodes the message as it is delivered on a link: with its delivery annotations, and the lock among them. Appends
+    /// the sections of the broker's, and answers those that follow them as they were sent.
+    pub fn encode_delivery(&self, token: Option<LockToken>, out: &mut BytesMut) -> Bytes {
+        self.encode_header(out);
+        self.encode_delivery_annotations(token, out);
         self.encode_annotations(out);
-        match self.expires_at {
-            Some(expires_at) if self.encode_with_expiry(expires_at, out).is_ok() => {}
-            _ => out.put_slice(&self.content.bare),
-        }
+        self.encode_expiry(out)
     }
 
     fn encode_header(&self, out: &mut BytesMut) {
@@ -181,109 +201,121 @@ impl StoredMessage {
         out.put_slice(&self.content.delivery_annotations);
         let mut elements = self.content.delivery_annotation_elements;
         if let Some(LockToken(token)) = token {
-            put_key(out, annotation::LOCK_TOKEN);
-            out.put_u8(0x98);
+            out.put_slice(&key!(annotation::LOCK_TOKEN, 0x98));
             out.put_slice(token.as_bytes());
             elements += 2;
         }
-        end_map(start, elements, out);
+        end_compound(start, elements, out);
     }
 
     fn encode_annotations(&self, out: &mut BytesMut) {
         let start = begin_map(code::MESSAGE_ANNOTATIONS, out);
         out.put_slice(&self.content.annotations);
         let mut elements = self.content.annotation_elements;
-        let mut pair = |key: &str, constructor: u8, value: i64| {
-            put_key(out, key);
-            out.put_u8(constructor);
+        let mut pair = |key: &[u8], value: i64| {
+            out.put_slice(key);
             out.put_i64(value);
             elements += 2;
         };
-        let (timestamp, long) = (0x83, 0x81);
-        pair(annotation::SEQUENCE_NUMBER, long, self.sequence_number);
         pair(
-            annotation::ENQUEUED_TIME,
-            timestamp,
+            &key!(annotation::SEQUENCE_NUMBER, LONG),
+            self.sequence_number,
+        );
+        pair(
+            &key!(annotation::ENQUEUED_TIME, TIMESTAMP),
             self.enqueued_at.as_millis(),
         );
         if self.enqueued_sequence_number != 0 {
             pair(
-                annotation::ENQUEUE_SEQUENCE_NUMBER,
-                long,
+                &key!(annotation::ENQUEUE_SEQUENCE_NUMBER, LONG),
                 self.enqueued_sequence_number,
             );
         }
         if let Some(until) = self.locked_until {
-            pair(annotation::LOCKED_UNTIL, timestamp, until.as_millis());
+            pair(
+                &key!(annotation::LOCKED_UNTIL, TIMESTAMP),
+                until.as_millis(),
+            );
         }
         if let Some(at) = self.content.scheduled_at() {
             pair(
-                annotation::SCHEDULED_ENQUEUE_TIME,
-                timestamp,
+                &key!(annotation::SCHEDULED_ENQUEUE_TIME, TIMESTAMP),
                 at.as_millis(),
             );
         }
         // Clients take a message without it for an active one; the sizes that their tests expect leave it out.
         if self.state != MessageState::Active {
-            put_key(out, annotation::MESSAGE_STATE);
-            out.put_slice(&[0x54, self.state as u8]);
+            out.put_slice(&key!(annotation::MESSAGE_STATE, 0x54));
+            out.put_u8(self.state as u8);
             elements += 2;
         }
-
-        end_map(start, elements, out);
+        end_compound(start, elements, out);
     }
 
-    /// Appends the bare message with its absolute-expiry-time as the broker reckons it; what a sender says there does
-    /// not count.
-    fn encode_with_expiry(&self, expires_at: Timestamp, out: &mut BytesMut) -> Result<(), Error> {
+    /// Appends the bare message as far as it changes with the time at which it expires; answers the rest of it.
+    fn encode_expiry(&self, out: &mut BytesMut) -> Bytes {
+        let start = out.len();
+        let rest = self.expires_at.map(|at| self.encode_properties(at, out));
+        match rest {
+            Some(Ok(rest)) => rest,
+            // It does not expire, or its properties are malformed: then they are passed on as they came.
+            _ => {
+                out.truncate(start);
+                self.content.bare.clone()
+            }
+        }
+    }
+
+    /// Appends properties with the absolute-expiry-time as the broker reckons it; what a sender says there does not count.
+    fn encode_properties(
+        &self,
+        expires_at: Timestamp,
+        out: &mut BytesMut,
+    ) -> Result<Bytes, Malformed> {
         const EXPIRY_FIELD: usize = 8;
         let bare = &self.content.bare;
         let section = self.content.find_section(code::PROPERTIES)?;
-        let (whole, value) = match &section {
-            Some(section) => (section.whole.clone(), Some(&section.value)),
-            None => (0..0, None),
-        };
-        let mut fields = BytesMut::new();
-        let (mut at, count) = match value {
-            Some(value) => sections::elements(bare, value)?,
-            None => (0, 0),
-        };
-        for index in 0..count.max(EXPIRY_FIELD + 1) {
-            let field = if index < count {
-                at..sections::end_of_value(bare, at)?
-            } else {
-                0..0
-            };
-            at = field.end.max(at);
-            match bare.get(field) {
-                _ if index == EXPIRY_FIELD => {
-                    fields.put_u8(0x83);
-                    fields.put_i64(expires_at.as_millis());
-                }
-                Some([]) | None => fields.put_u8(0x40),
-                Some(field) => fields.put_slice(field),
+        let (whole, mut at, count) = match section {
+            Some(section) => {
+                let (at, count) = sections::elements(bare, &section.value)?;
+                (section.whole, at, count)
             }
-        }
+            None => (0..0, 0, 0),
+        };
+        let fields = count.max(EXPIRY_FIELD + 1);
         out.put_slice(bare.get(..whole.start).unwrap_or_default());
         out.put_slice(&[0x00, 0x53, code::PROPERTIES, 0xd0]);
-        out.put_u32(u32::try_from(fields.len() + 4).unwrap_or(u32::MAX));
-        out.put_u32(u32::try_from(count.max(EXPIRY_FIELD + 1)).unwrap_or(u32::MAX));
-        out.put_slice(&fields);
-        out.put_slice(bare.get(whole.end..).unwrap_or_default());
-        Ok(())
+        let start = out.len();
+        out.put_u64(0);
+        for index in 0..fields {
+            let end = if index < count {
+                sections::end_of_value(bare, at)?
+            } else {
+                at
+            };
+            match bare.get(at..end) {
+                _ if index == EXPIRY_FIELD => {
+                    out.put_u8(0x83);
+                    out.put_i64(expires_at.as_millis());
+                }
+                Some([]) | None => out.put_u8(0x40),
+                Some(field) => out.put_slice(field),
+            }
+            at = end;
+        }
+        end_compound(start, u32::try_from(fields).unwrap_or(u32::MAX), out);
+        Ok(bare.slice(whole.end..))
     }
 }
 
 /// Begins a section that is a map; answers where its size goes.
 fn begin_map(code: u8, out: &mut BytesMut) -> usize {
-    out.put_slice(&[0x00, 0x53, code, 0xd1]);
-    let start = out.len();
-    out.put_u64(0);
-    start
+    out.put_slice(&[0x00, 0x53, code, 0xd1, 0, 0, 0, 0, 0, 0, 0, 0]);
+    out.len() - 8
 }
 
-/// Fills in the size and the number of keys and values.
-fn end_map(start: usize, elements: u32, out: &mut BytesMut) {
+/// Fills in the size of a map or list and the number of its elements.
+fn end_compound(start: usize, elements: u32, out: &mut BytesMut) {
     let size = u32::try_from(out.len() - start - 4).unwrap_or(u32::MAX);
     if let Some(place) = out.get_mut(start..start + 4) {
         place.copy_from_slice(&size.to_be_bytes());
@@ -291,13 +323,6 @@ fn end_map(start: usize, elements: u32, out: &mut BytesMut) {
     if let Some(place) = out.get_mut(start + 4..start + 8) {
         place.copy_from_slice(&elements.to_be_bytes());
     }
-}
-
-/// A symbol; the keys are constants of fewer than 256 bytes.
-fn put_key(out: &mut BytesMut, key: &str) {
-    out.put_u8(0xa3);
-    out.put_u8(u8::try_from(key.len()).unwrap_or(u8::MAX));
-    out.put_slice(key.as_bytes());
 }
 
 impl fmt::Debug for StoredMessage {
