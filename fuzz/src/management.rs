@@ -44,7 +44,9 @@ pub fn management_request(data: &[u8]) {
 async fn request(choice: u8, mut payload: Vec<u8>) {
     let emulator = Emulator::builder()
         .in_memory()
-        .clock(Clock::manual(UNIX_EPOCH + Duration::from_secs(1_700_000_000)))
+        .clock(Clock::manual(
+            UNIX_EPOCH + Duration::from_secs(1_700_000_000),
+        ))
         .strict()
         .start()
         .await
