@@ -79,7 +79,7 @@ pub fn decode_frame(
         return Err(FrameError::DataOffset { offset, size });
     }
     match kind {
-        AMQP_FRAME => decode_amqp(frame, body, u16::from_be_bytes([high, low])).map(Some),
+        AMQP_FRAME => decode_amqp(frame, body, u16::from_be_bytes([high, low])),
         SASL_FRAME => {
             let mut reader = Reader::at(&frame, body);
             let sasl_frame = sasl::decode(&mut reader)?;
@@ -90,9 +90,9 @@ pub fn decode_frame(
     }
 }
 
-fn decode_amqp(mut frame: Bytes, body: usize, channel: u16) -> Result<Frame, FrameError> {
+fn decode_amqp(mut frame: Bytes, body: usize, channel: u16) -> Result<Option<Frame>, FrameError> {
     if body == frame.len() {
-        return Ok(Frame::Empty { channel });
+        return Ok(Some(Frame::Empty { channel }));
     }
     let mut reader = Reader::at(&frame, body);
     let performative = performative::decode(&mut reader)?;
@@ -101,11 +101,11 @@ fn decode_amqp(mut frame: Bytes, body: usize, channel: u16) -> Result<Frame, Fra
     }
     let payload_start = reader.position();
     frame.advance(payload_start);
-    Ok(Frame::Amqp {
+    Ok(Some(Frame::Amqp {
         channel,
         performative,
         payload: frame,
-    })
+    }))
 }
 
 /// Appends a frame of this performative, without a payload.

@@ -142,7 +142,7 @@ pub(super) fn decode(reader: &mut Reader<'_>, constructor: u8) -> Result<LazyMap
     reader.take(rest)?;
     reader.leave(&map)?;
     Ok(LazyMap {
-        encoded: reader.slice_from(start),
+        encoded: reader.slice(start..reader.position()),
     })
 }
 

@@ -15,7 +15,7 @@ pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Performative> {
     let constructor = reader.u8()?;
     let code = reader.known_descriptor(constructor, "a performative")?;
     match code {
-        d::TRANSFER => named("transfer", transfer(reader)).map(Performative::Transfer),
+        d::TRANSFER => named("transfer", transfer(reader)),
         d::FLOW => named("flow", flow(reader)).map(Performative::Flow),
         d::DISPOSITION => named("disposition", disposition(reader)).map(Performative::Disposition),
         d::OPEN => named("open", open(reader)).map(|open| Performative::Open(Box::new(open))),
@@ -127,7 +127,7 @@ fn flow(reader: &mut Reader<'_>) -> Result<Flow> {
     Ok(flow)
 }
 
-fn transfer(reader: &mut Reader<'_>) -> Result<Transfer> {
+fn transfer(reader: &mut Reader<'_>) -> Result<Performative> {
     let mut fields = Fields::new(reader)?;
     let transfer = Transfer {
         handle: fields.mandatory("handle", Reader::uint)?,
@@ -143,7 +143,7 @@ fn transfer(reader: &mut Reader<'_>) -> Result<Transfer> {
         batchable: fields.flag("batchable")?,
     };
     fields.finish()?;
-    Ok(transfer)
+    Ok(Performative::Transfer(transfer))
 }
 
 fn disposition(reader: &mut Reader<'_>) -> Result<Disposition> {

@@ -1,5 +1,7 @@
 //! A cursor over the bytes of a frame, value or message, and readers of the primitive types.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use bytestring::ByteString;
 use uuid::Uuid;
@@ -50,6 +52,7 @@ impl<'a> Reader<'a> {
     }
 
     /// How far into the source.
+    #[inline]
     pub(super) fn position(&self) -> usize {
         self.rest
             .as_ptr()
@@ -107,9 +110,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What was read since the position `start`, sharing the source.
-    pub(super) fn slice_from(&self, start: usize) -> Bytes {
-        self.source.slice(start..self.position())
+    /// A place that was read, sharing the source.
+    #[inline]
+    pub(super) fn slice(&self, place: Range<usize>) -> Bytes {
+        self.source.slice(place)
     }
 
     #[inline]
@@ -372,6 +376,13 @@ impl<'a> Reader<'a> {
 
     #[inline]
     pub(super) fn binary(&mut self, constructor: u8) -> Result<Bytes> {
+        let place = self.binary_place(constructor)?;
+        Ok(self.slice(place))
+    }
+
+    /// Where in the source the bytes of a binary are.
+    #[inline]
+    pub(super) fn binary_place(&mut self, constructor: u8) -> Result<Range<usize>> {
         match constructor {
             c::BINARY_8 => self.sized(Width::One),
             c::BINARY_32 => self.sized(Width::Four),
@@ -411,25 +422,22 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
-    fn sized(&mut self, width: Width) -> Result<Bytes> {
+    fn sized(&mut self, width: Width) -> Result<Range<usize>> {
         let len = self.size(width)?;
-        let taken = self.take(len)?;
-        Ok(self.source.slice_ref(taken))
+        let start = self.position();
+        self.take(len)?;
+        Ok(start..start + len)
     }
 
     #[inline]
     fn text(&mut self, width: Width) -> Result<ByteString> {
-        let len = self.size(width)?;
-        let taken = self.take(len)?;
-        match ByteString::try_from(self.source.slice_ref(taken)) {
-            Ok(text) => Ok(text),
-            Err(_) => Err(self.not_utf8(len)),
-        }
+        let place = self.sized(width)?;
+        let start = place.start;
+        ByteString::try_from(self.slice(place)).map_err(|_| Self::not_utf8(start))
     }
 
     #[cold]
-    fn not_utf8(&self, len: usize) -> DecodeError {
-        let start = self.position().saturating_sub(len);
+    fn not_utf8(start: usize) -> DecodeError {
         DecodeError::new(DecodeErrorKind::InvalidUtf8, start)
     }
 }

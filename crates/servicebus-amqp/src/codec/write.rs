@@ -5,19 +5,23 @@ use bytes::{BufMut, Bytes, BytesMut};
 use super::constructor as c;
 use crate::types::{Descriptor, Symbol, Timestamp};
 
+#[inline]
 pub(super) fn boolean(out: &mut BytesMut, value: bool) {
     out.put_u8(if value { c::TRUE } else { c::FALSE });
 }
 
+#[inline]
 pub(super) fn ubyte(out: &mut BytesMut, value: u8) {
     out.put_slice(&[c::UBYTE, value]);
 }
 
+#[inline]
 pub(super) fn ushort(out: &mut BytesMut, value: u16) {
     let [a, b] = value.to_be_bytes();
     out.put_slice(&[c::USHORT, a, b]);
 }
 
+#[inline]
 pub(super) fn uint(out: &mut BytesMut, value: u32) {
     match value.to_be_bytes() {
         [0, 0, 0, 0] => out.put_u8(c::UINT_0),
@@ -26,6 +30,7 @@ pub(super) fn uint(out: &mut BytesMut, value: u32) {
     }
 }
 
+#[inline]
 pub(super) fn ulong(out: &mut BytesMut, value: u64) {
     match u8::try_from(value) {
         Ok(0) => out.put_u8(c::ULONG_0),
@@ -34,25 +39,30 @@ pub(super) fn ulong(out: &mut BytesMut, value: u64) {
     }
 }
 
+#[inline]
 pub(super) fn timestamp(out: &mut BytesMut, value: Timestamp) {
     fixed(out, c::TIMESTAMP, value.as_millis().to_be_bytes());
 }
 
 /// A constructor and the bytes of a fixed width that follow it.
+#[inline]
 pub(super) fn fixed<const N: usize>(out: &mut BytesMut, constructor: u8, bytes: [u8; N]) {
     out.reserve(N + 1);
     out.put_u8(constructor);
     out.put_slice(&bytes);
 }
 
+#[inline]
 pub(super) fn binary(out: &mut BytesMut, value: &Bytes) {
     sized(out, c::BINARY_8, c::BINARY_32, value);
 }
 
+#[inline]
 pub(super) fn string(out: &mut BytesMut, value: &str) {
     sized(out, c::STRING_8, c::STRING_32, value.as_bytes());
 }
 
+#[inline]
 pub(super) fn symbol(out: &mut BytesMut, value: &Symbol) {
     sized(out, c::SYMBOL_8, c::SYMBOL_32, value.as_str().as_bytes());
 }
@@ -90,6 +100,7 @@ pub(super) fn large_data(out: &mut BytesMut, count: usize, write: impl FnOnce(&m
     }
 }
 
+#[inline]
 pub(super) fn sized(out: &mut BytesMut, small: u8, large: u8, bytes: &[u8]) {
     out.reserve(bytes.len().saturating_add(5));
     sized_head(out, small, large, bytes.len());
@@ -97,6 +108,7 @@ pub(super) fn sized(out: &mut BytesMut, small: u8, large: u8, bytes: &[u8]) {
 }
 
 /// The constructor and the size of a variable-width value whose bytes follow elsewhere.
+#[inline]
 pub(super) fn sized_head(out: &mut BytesMut, small: u8, large: u8, len: usize) {
     match u8::try_from(len) {
         Ok(len) => out.put_slice(&[small, len]),
@@ -105,6 +117,7 @@ pub(super) fn sized_head(out: &mut BytesMut, small: u8, large: u8, len: usize) {
 }
 
 /// The start of a described value of one of the specification's types.
+#[inline]
 pub(super) fn described(out: &mut BytesMut, code: u8) {
     out.put_slice(&[c::DESCRIBED, c::SMALL_ULONG, code]);
 }
@@ -145,7 +158,16 @@ impl Compound {
         Self { start }
     }
 
+    /// The same for the value of one of the specification's types.
+    #[inline]
+    pub(super) fn begin_described(out: &mut BytesMut, code: u8, small: u8) -> Self {
+        let start = out.len() + 3;
+        out.put_slice(&[c::DESCRIBED, c::SMALL_ULONG, code, small, 0, 0]);
+        Self { start }
+    }
+
     /// States size and count.
+    #[inline]
     pub(super) fn end(self, out: &mut BytesMut, count: usize) {
         let body_start = self.start + Self::SMALL_HEADER;
         let body_len = out.len().saturating_sub(body_start);
@@ -157,16 +179,17 @@ impl Compound {
             }
             return;
         }
+        self.end_large(out, body_len, count);
+    }
+
+    #[cold]
+    fn end_large(&self, out: &mut BytesMut, body_len: usize, count: usize) {
+        let body_start = self.start + Self::SMALL_HEADER;
         out.put_bytes(0, Self::LARGE_HEADER - Self::SMALL_HEADER);
         out.copy_within(
             body_start..body_start + body_len,
             self.start + Self::LARGE_HEADER,
         );
-        self.state_large(out, body_len, count);
-    }
-
-    /// Turns the header to the large form, in place; its room is there.
-    fn state_large(&self, out: &mut BytesMut, body_len: usize, count: usize) {
         let header = out.get_mut(self.start..self.start + Self::LARGE_HEADER);
         if let Some([constructor, sizes @ ..]) = header {
             // The large constructors are the small ones with the next width (AMQP 1.0 §1.3): c0 → d0, e0 → f0.
@@ -186,31 +209,37 @@ pub(super) struct Fields<'a> {
     out: &'a mut BytesMut,
     list: Compound,
     count: usize,
-    nulls: usize,
+    /// The fields up to the last that is not null: their number, and where they end.
+    used: usize,
+    end: usize,
 }
 
 impl<'a> Fields<'a> {
     /// Begins the composite type of this descriptor.
+    #[inline]
     pub(super) fn new(out: &'a mut BytesMut, descriptor: u8) -> Self {
-        described(out, descriptor);
-        let list = Compound::begin(out, c::LIST_8);
+        let list = Compound::begin_described(out, descriptor, c::LIST_8);
+        let end = out.len();
         Self {
             out,
             list,
             count: 0,
-            nulls: 0,
+            used: 0,
+            end,
         }
     }
 
-    #[inline]
+    /// The next field. Always inlined: as a call it costs a sixth of the encoding.
+    #[inline(always)]
     pub(super) fn field<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut BytesMut, T)) {
+        self.count += 1;
         let Some(value) = value else {
-            self.nulls += 1;
+            self.out.put_u8(c::NULL);
             return;
         };
-        self.flush();
-        self.count += 1;
         write(self.out, value);
+        self.used = self.count;
+        self.end = self.out.len();
     }
 
     /// A flag that is false by default.
@@ -219,6 +248,7 @@ impl<'a> Fields<'a> {
         self.field(value.then_some(true), boolean);
     }
 
+    #[inline]
     pub(super) fn text(&mut self, value: Option<&bytestring::ByteString>) {
         self.field(value.map(|text| &**text), string);
     }
@@ -227,27 +257,20 @@ impl<'a> Fields<'a> {
         self.field((!values.is_empty()).then_some(values), symbols);
     }
 
-    fn flush(&mut self) {
-        if self.nulls > 0 {
-            self.out.put_bytes(c::NULL, self.nulls);
-            self.count += self.nulls;
-            self.nulls = 0;
-        }
-    }
-
     /// Ends the list without the null fields at its end.
+    #[inline]
     pub(super) fn finish(self) {
-        if self.count == 0 {
+        if self.used == 0 {
             self.out.truncate(self.list.start);
             self.out.put_u8(c::LIST_0);
         } else {
-            self.list.end(self.out, self.count);
+            self.out.truncate(self.end);
+            self.list.end(self.out, self.used);
         }
     }
 
     /// Ends the list with every field written: peers exist that read by position.
-    pub(super) fn finish_in_full(mut self) {
-        self.flush();
+    pub(super) fn finish_in_full(self) {
         self.list.end(self.out, self.count);
     }
 }

@@ -1,5 +1,7 @@
 //! `serde_amqp` with the types of `fe2o3-amqp-types`, called as `fe2o3-amqp` does.
 
+use std::hint::black_box;
+
 use anyhow::ensure;
 use bytes::{Buf as _, BufMut as _, BytesMut};
 use fe2o3_amqp_types::messaging::message::__private::{Deserializable, Serializable};
@@ -33,10 +35,10 @@ impl SerdeAmqp {
 }
 
 impl Codec for SerdeAmqp {
-    type Decoded = (Transfer, Message<Data>);
-
-    fn decode(&self, input: &mut BytesMut) -> anyhow::Result<Self::Decoded> {
-        decode(input)
+    fn decode(&self, input: &mut BytesMut) -> anyhow::Result<()> {
+        let (transfer, message) = decode(input)?;
+        black_box((&transfer, &message));
+        Ok(())
     }
 
     fn encode(&mut self) -> anyhow::Result<()> {
