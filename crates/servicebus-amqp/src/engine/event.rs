@@ -1,7 +1,7 @@
 use bytes::Bytes;
 
 use super::{ConnectionError, DeliveryKey, LinkError, LinkKey, SessionError, SessionKey};
-use crate::types::{Attach, Begin, DeliveryState, Open, SaslInit};
+use crate::types::{Attach, Begin, DeliveryState, Open, ReceiverSettleMode, SaslInit};
 
 /// What the peer did, and what came of requests. In the order in which it happened.
 #[derive(Debug)]
@@ -139,6 +139,10 @@ pub struct IncomingDelivery {
     pub message_format: u32,
     /// Whether the sender had settled it; then there is nothing to settle.
     pub settled: bool,
+    /// How the sender wants this delivery settled, where that is not what the attach says (AMQP 1.0 §2.7.5): for *first*
+    /// settle with [`Settle::First`](super::Settle), for *second* with [`Settle::Second`](super::Settle). *Second* is only
+    /// legal where the link has it already; that is not checked.
+    pub rcv_settle_mode: Option<ReceiverSettleMode>,
     /// The state that the sender gave, as the transaction it belongs to.
     pub state: Option<DeliveryState>,
     /// The encoded message. A slice of the input when it came in one frame.

@@ -6,7 +6,9 @@ use super::link::{End, Link, LinkState};
 use super::{
     CreditMode, DeliveryKey, Event, IncomingDelivery, LinkKey, LinkOptions, RequestError, serial,
 };
-use crate::types::{AmqpError, DeliveryState, Flow, Outcome, Role, Transfer, condition};
+use crate::types::{
+    AmqpError, DeliveryState, Flow, Outcome, ReceiverSettleMode, Role, Transfer, condition,
+};
 
 /// The receiving end of a link.
 ///
@@ -35,6 +37,9 @@ pub(super) struct Partial {
     tag: Bytes,
     message_format: u32,
     settled: bool,
+    /// Whether the sender takes up a delivery of another attachment.
+    resumed: bool,
+    rcv_settle_mode: Option<ReceiverSettleMode>,
     state: Option<DeliveryState>,
     pub(super) payload: BytesMut,
 }
@@ -137,8 +142,8 @@ impl Receiver {
         self.draining && self.credit() == 0
     }
 
-    /// Counts a delivery that was aborted: the application gets another one for it. `true`: a flow is due.
-    fn count_aborted(&mut self) -> bool {
+    /// Counts a delivery that the application does not see: it gets another one for it. `true`: a flow is due.
+    fn count_unseen(&mut self) -> bool {
         let credit = self.credit();
         self.delivery_count = self.delivery_count.wrapping_add(1);
         match self.mode {
@@ -393,8 +398,12 @@ impl Connection {
             );
         }
 
-        if transfer.aborted {
-            if receiver.count_aborted() {
+        // Our attaches name no unsettled deliveries, so none is resumed, and one that the peer resumes all the same is to
+        // be ignored (AMQP 1.0 §2.7.5).
+        let resumed = transfer.resume || partial.as_ref().is_some_and(|partial| partial.resumed);
+        let payload = if resumed { Bytes::new() } else { payload };
+        if transfer.aborted || (resumed && !transfer.more) {
+            if receiver.count_unseen() {
                 self.link_flow_due(slot);
             } else if receiver.draining && receiver.credit() == 0 {
                 receiver.draining = false;
@@ -438,6 +447,8 @@ impl Connection {
                     tag: transfer.delivery_tag.unwrap_or_default(),
                     message_format: transfer.message_format.unwrap_or(0),
                     settled: false,
+                    resumed,
+                    rcv_settle_mode: transfer.rcv_settle_mode,
                     state: None,
                     // What is a little larger than a frame is complete without being moved once more.
                     payload: BytesMut::with_capacity(size + size / 4),
@@ -454,10 +465,11 @@ impl Connection {
         }
 
         let mut settled = transfer.settled == Some(true);
-        let (tag, message_format, state, payload) = match partial.take() {
+        let (tag, message_format, rcv_settle_mode, state, payload) = match partial.take() {
             None => (
                 transfer.delivery_tag.unwrap_or_default(),
                 transfer.message_format.unwrap_or(0),
+                transfer.rcv_settle_mode,
                 transfer.state,
                 payload,
             ),
@@ -467,6 +479,7 @@ impl Connection {
                 (
                     partial.tag,
                     partial.message_format,
+                    transfer.rcv_settle_mode.or(partial.rcv_settle_mode),
                     transfer.state.or(partial.state),
                     partial.payload.freeze(),
                 )
@@ -498,6 +511,7 @@ impl Connection {
             tag,
             message_format,
             settled,
+            rcv_settle_mode,
             state,
             payload,
         }));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, now};
 use super::registry::Registry;
 use super::session::{Session, SessionShared};
 use super::transport::ByteStream;
@@ -150,7 +150,7 @@ impl Connection {
     fn start_close(&self, error: Option<AmqpError>) {
         self.inner
             .endpoint
-            .with(|connection, _, now| connection.close(now, error));
+            .with(|connection, _| connection.close(now(), error));
     }
 
     /// Begins a session, and waits for the peer's answer; at most for [`Config::handshake_timeout`].
@@ -164,7 +164,7 @@ impl Connection {
     /// Dropping the future ends the session in the background.
     pub async fn begin(&self, options: SessionOptions) -> Result<Session, SessionError> {
         let shared = Arc::new(SessionShared::default());
-        let key = self.inner.endpoint.with(|connection, registry, _| {
+        let key = self.inner.endpoint.with(|connection, registry| {
             let key = connection.begin(options)?;
             registry.add_session(key, Arc::clone(&shared));
             Ok::<_, SessionError>(key)
@@ -219,7 +219,7 @@ impl Connection {
 impl Drop for ConnectionInner {
     fn drop(&mut self) {
         self.endpoint
-            .with(|connection, _, now| connection.close(now, None));
+            .with(|connection, _| connection.close(now(), None));
     }
 }
 

@@ -75,14 +75,16 @@ impl<A: Application> Endpoint<A> {
 
 impl<A> Endpoint<A> {
     /// Reads or changes the state, then lets the driver write what came of it.
-    pub fn with<R>(&self, change: impl FnOnce(&mut Connection, &mut A, Instant) -> R) -> R {
+    ///
+    /// Where a request takes the time, it is that of tokio's clock.
+    pub fn with<R>(&self, change: impl FnOnce(&mut Connection, &mut A) -> R) -> R {
         let result = {
             let mut state = self.shared.lock();
             let State {
                 connection,
                 application,
             } = &mut *state;
-            change(connection, application, now())
+            change(connection, application)
         };
         self.shared.wake.wake();
         result

@@ -117,7 +117,7 @@ impl Session {
             .inner
             .connection
             .endpoint()
-            .with(|connection, registry, _| {
+            .with(|connection, registry| {
                 let key = connection.attach(self.inner.key, name, role, options)?;
                 registry.add_link(key, self.inner.key, Arc::clone(&shared));
                 Ok::<_, LinkError>(key)
@@ -195,7 +195,7 @@ impl SessionInner {
         let _ = self
             .connection
             .endpoint()
-            .with(|connection, _, _| connection.end(self.key, error));
+            .with(|connection, _| connection.end(self.key, error));
     }
 }
 
@@ -274,7 +274,7 @@ impl IncomingLink {
             .inner
             .connection
             .endpoint()
-            .with(|connection, registry, _| {
+            .with(|connection, registry| {
                 connection.accept_attach(key, options)?;
                 registry.add_link(key, self.session.inner.key, Arc::clone(&shared));
                 Ok::<_, LinkError>(())
@@ -301,7 +301,7 @@ impl IncomingLink {
                 .inner
                 .connection
                 .endpoint()
-                .with(|connection, _, _| connection.refuse_attach(self.requested.key, error));
+                .with(|connection, _| connection.refuse_attach(self.requested.key, error));
         }
     }
 }

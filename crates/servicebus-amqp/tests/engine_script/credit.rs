@@ -4,7 +4,8 @@ use servicebus_amqp::engine::{
     RequestError, SessionKey, Settle,
 };
 use servicebus_amqp::types::{
-    DeliveryState, Disposition, Flow, Outcome, Performative, Role, Transfer, condition,
+    DeliveryState, Disposition, Flow, Outcome, Performative, ReceiverSettleMode, Role, Transfer,
+    condition,
 };
 
 use crate::peer::{Peer, begin, credit, options, transfer};
@@ -465,6 +466,59 @@ fn an_aborted_delivery_vanishes_without_a_credit_leak() {
     peer.transfer(&transfer(0, 1), b"whole");
     deliveries(&mut peer, 1);
     assert_eq!(peer.engine.link(link).unwrap().credit, 0);
+}
+
+/// §2.7.5: "The receiver MUST ignore resumed deliveries that are not in its local unsettled map."
+#[test]
+fn a_resumed_delivery_is_ignored() {
+    let (mut peer, _, _) = receiver(1);
+    // The first frame says it for the whole delivery.
+    for (resume, more) in [(true, true), (false, true), (false, false)] {
+        let transfer = Transfer {
+            more,
+            resume,
+            ..transfer(0, 0)
+        };
+        peer.transfer(&transfer, b"part");
+    }
+    peer.quiet();
+    let flow = peer.sent_flow();
+    assert_eq!((flow.delivery_count, flow.link_credit), (Some(1), Some(1)));
+    peer.transfer(
+        &Transfer {
+            resume: true,
+            ..transfer(0, 1)
+        },
+        b"whole",
+    );
+    peer.quiet();
+    let flow = peer.sent_flow();
+    assert_eq!((flow.delivery_count, flow.link_credit), (Some(2), Some(1)));
+    peer.transfer(&transfer(0, 2), b"new");
+    deliveries(&mut peer, 1);
+}
+
+/// §2.7.5: the mode of a transfer overrides that of the link.
+#[test]
+fn a_delivery_says_how_it_is_to_be_settled() {
+    let (mut peer, _, _) = receiver(3);
+    let first = Some(ReceiverSettleMode::First);
+    peer.transfer(&transfer(0, 0), b"as the link");
+    for (id, more) in [(1, false), (2, true)] {
+        let transfer = Transfer {
+            more,
+            rcv_settle_mode: first,
+            ..transfer(0, id)
+        };
+        peer.transfer(&transfer, b"first");
+    }
+    peer.transfer(&transfer(0, 2), b"the rest");
+    for mode in [None, first, first] {
+        let Event::Delivery(delivery) = peer.event() else {
+            panic!("a delivery")
+        };
+        assert_eq!(delivery.rcv_settle_mode, mode);
+    }
 }
 
 #[test]

@@ -42,7 +42,7 @@ impl Outcome {
     }
 
     fn abandon(&self, operation: OperationId) -> bool {
-        self.link.endpoint().with(|connection, registry, _| {
+        self.link.endpoint().with(|connection, registry| {
             let pending = registry.operations.abandon(operation);
             let cancelled = pending
                 && self.delivery.role() == Role::Sender

@@ -1,6 +1,6 @@
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use super::outcome::Outcome;
@@ -91,6 +91,7 @@ impl ReceiverLink {
     ///
     /// Only looks on: dropping the future changes nothing.
     pub async fn wait_for(&self, count: usize) -> Result<(), LinkError> {
+        let _counting = (count > 1).then(|| Counting::new(&self.link.shared.counting));
         let ready = || {
             if self.inbox_len() >= count {
                 return Some(Ok(()));
@@ -131,7 +132,7 @@ impl ReceiverLink {
         let result = self
             .link
             .endpoint()
-            .with(|connection, _, _| connection.set_credit(self.link.key, credit));
+            .with(|connection, _| connection.set_credit(self.link.key, credit));
         result.map_err(|error| self.link.ended_or(error))
     }
 
@@ -144,7 +145,7 @@ impl ReceiverLink {
         let result = self
             .link
             .endpoint()
-            .with(|connection, _, _| connection.add_credit(self.link.key, credit));
+            .with(|connection, _| connection.add_credit(self.link.key, credit));
         result.map_err(|error| self.link.ended_or(error))
     }
 
@@ -167,7 +168,7 @@ impl ReceiverLink {
         let result = self
             .link
             .endpoint()
-            .with(|connection, _, _| connection.drain(self.link.key));
+            .with(|connection, _| connection.drain(self.link.key));
         result.map_err(|error| self.link.ended_or(error))?;
         let ready = || {
             if shared.drains.load(Ordering::Acquire) != before {
@@ -187,7 +188,7 @@ impl ReceiverLink {
         let result = self
             .link
             .endpoint()
-            .with(|connection, _, _| connection.settle(delivery, state, Settle::First));
+            .with(|connection, _| connection.settle(delivery, state, Settle::First));
         Ok(result?)
     }
 
@@ -203,7 +204,7 @@ impl ReceiverLink {
         delivery: DeliveryKey,
         state: DeliveryState,
     ) -> Result<Outcome, DeliveryError> {
-        let operation = self.link.endpoint().with(|connection, registry, _| {
+        let operation = self.link.endpoint().with(|connection, registry| {
             connection.settle(delivery, state, Settle::Second)?;
             let operation = registry.operations.start(self.link.key);
             registry.add_settlement(delivery, operation);
@@ -249,7 +250,23 @@ impl ReceiverLink {
             let _ = self
                 .link
                 .endpoint()
-                .with(|connection, _, _| connection.release(self.link.key, taken));
+                .with(|connection, _| connection.release(self.link.key, taken));
         }
+    }
+}
+
+/// One who wants to be told of each delivery, for as long as this lives.
+struct Counting<'a>(&'a AtomicUsize);
+
+impl<'a> Counting<'a> {
+    fn new(counting: &'a AtomicUsize) -> Self {
+        counting.fetch_add(1, Ordering::Relaxed);
+        Self(counting)
+    }
+}
+
+impl Drop for Counting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

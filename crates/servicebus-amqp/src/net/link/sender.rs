@@ -121,7 +121,7 @@ impl SenderLink {
     }
 
     fn start(&self, delivery: OutgoingDelivery) -> Result<Outcome, DeliveryError> {
-        let (delivery, operation) = self.link.endpoint().with(|connection, registry, _| {
+        let (delivery, operation) = self.link.endpoint().with(|connection, registry| {
             let operation = registry.operations.start(self.link.key);
             match connection.send(self.link.key, delivery, operation.context()) {
                 Ok(delivery) => Ok((delivery, operation)),
@@ -180,7 +180,7 @@ impl SenderLink {
     ///
     /// Why the link ended.
     pub fn drained(&self) -> Result<(), LinkError> {
-        let result = self.link.endpoint().with(|connection, _, _| {
+        let result = self.link.endpoint().with(|connection, _| {
             self.link
                 .shared
                 .drain_requested

@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -38,6 +38,8 @@ pub(in crate::net) struct LinkShared {
     pub(super) drain_requested: AtomicBool,
     /// Receiver: what arrived and was not taken yet, and when. It outlives the link.
     pub(super) inbox: Mutex<VecDeque<(IncomingDelivery, Instant)>>,
+    /// Receiver: how many wait for more than one delivery. Raised before they look into the inbox.
+    pub(super) counting: AtomicUsize,
     /// Receiver: the window; 0 when credit is exact.
     pub(super) window: AtomicU32,
     /// Receiver: how many deliveries were taken since the engine was told.
@@ -55,6 +57,7 @@ impl LinkShared {
             permits: Semaphore::new(MAX_IN_FLIGHT),
             drain_requested: AtomicBool::new(false),
             inbox: Mutex::default(),
+            counting: AtomicUsize::new(0),
             window: AtomicU32::new(window_of(credit)),
             taken: AtomicU32::new(0),
             drains: AtomicU64::new(0),
@@ -73,8 +76,15 @@ impl LinkShared {
     }
 
     pub(in crate::net) fn push(&self, delivery: IncomingDelivery, now: Instant) {
-        self.inbox().push_back((delivery, now));
-        self.notify.notify_waiters();
+        let waiting = {
+            let mut inbox = self.inbox();
+            inbox.push_back((delivery, now));
+            inbox.len()
+        };
+        // Who waits for any delivery was told of the first.
+        if waiting == 1 || self.counting.load(Ordering::Relaxed) > 0 {
+            self.notify.notify_waiters();
+        }
     }
 
     pub(in crate::net) fn credit_changed(&self) {
@@ -164,7 +174,7 @@ impl Link {
         // The key is stale when the link has ended already.
         let _ = self
             .endpoint()
-            .with(|connection, _, _| connection.detach(self.key, mode, error));
+            .with(|connection, _| connection.detach(self.key, mode, error));
     }
 }
 
