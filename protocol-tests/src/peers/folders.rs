@@ -10,7 +10,10 @@ use super::Failure;
 /// Returns `peers/<name>` in the target folder, and runs `fill` on it if no earlier call has finished filling it.
 ///
 /// Parallel tests, also of other processes, wait for each other. A folder that was left half-filled is filled anew.
-pub(super) fn filled_once(
+///
+/// # Errors
+/// If it cannot be made or `fill` fails.
+pub fn filled_once(
     name: &str,
     fill: impl FnOnce(&Path) -> Result<(), Failure>,
 ) -> Result<PathBuf, Failure> {
@@ -34,7 +37,10 @@ pub(super) fn filled_once(
 
 /// The target folder this test was built into: the nearest folder above the program in which cargo notes its compiler. (Its
 /// `CACHEDIR.TAG` is not there if somebody else made the folder.)
-pub(crate) fn target_folder() -> Result<PathBuf, Failure> {
+///
+/// # Errors
+/// If this program is in no target folder.
+pub fn target_folder() -> Result<PathBuf, Failure> {
     let program = std::env::current_exe()?;
     program
         .ancestors()

@@ -13,6 +13,7 @@ mod python;
 mod rabbitmq;
 
 pub use cargo::AzServiceBus;
+pub use folders::{filled_once, target_folder};
 pub use npm::{AzureServiceBusNode, NodePackages, Rhea};
 pub use process::{Finished, Process, run, start_on_free_port};
 pub use proton::{ProtonC, ProtonPython};
@@ -20,7 +21,6 @@ pub use python::AzureServiceBusTests;
 pub use rabbitmq::RabbitMq;
 
 pub(crate) use cargo::cargo_build;
-pub(crate) use folders::target_folder;
 
 /// Whatever went wrong, in words.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;

@@ -1,13 +1,13 @@
 //! The programs of the other clients, set up in the target folder on first use.
 
-use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, Error, ensure};
+use protocol_tests::peers::{filled_once, target_folder};
 
 use super::{Case, Peer};
-use crate::emulator::{cargo, target_folder};
+use crate::emulator::cargo;
 use crate::record::Missing;
 use crate::role::name_of;
 
@@ -97,7 +97,9 @@ fn source(name: &str) -> PathBuf {
 
 /// The program in `peers/azservicebus`.
 fn azservicebus() -> anyhow::Result<PathBuf> {
-    let folder = target_folder()?.join("peers/azservicebus");
+    let folder = target_folder()
+        .map_err(Error::from_boxed)?
+        .join("peers/azservicebus");
     cargo(&source("azservicebus/Cargo.toml"), &folder, &[])?;
     Ok(folder.join("release/azservicebus-bench"))
 }
@@ -110,8 +112,10 @@ fn python() -> anyhow::Result<PathBuf> {
             Command::new(folder.join("bin/python"))
                 .args(["-m", "pip", "--quiet", "--disable-pip-version-check"])
                 .args(["install", &format!("azure-servicebus=={PYTHON_SDK}")]),
-        )
-    })?;
+        )?;
+        Ok(())
+    });
+    let folder = folder.map_err(Error::from_boxed)?;
     Ok(folder.join("bin/python"))
 }
 
@@ -127,28 +131,12 @@ fn javascript() -> anyhow::Result<PathBuf> {
                     .arg("--prefix")
                     .arg(folder)
                     .arg(format!("@azure/service-bus@{JAVASCRIPT_SDK}")),
-            )
+            )?;
+            Ok(())
         },
-    )?;
+    );
+    let folder = folder.map_err(Error::from_boxed)?;
     Ok(folder.join("node_modules"))
-}
-
-/// `peers/<name>` in the target folder. What was left half-filled is filled anew.
-fn filled_once(
-    name: &str,
-    fill: impl FnOnce(&Path) -> anyhow::Result<()>,
-) -> anyhow::Result<PathBuf> {
-    let folder = target_folder()?.join("peers").join(name);
-    let complete = folder.join(".complete");
-    if !complete.exists() {
-        if folder.exists() {
-            fs::remove_dir_all(&folder)?;
-        }
-        fs::create_dir_all(&folder)?;
-        fill(&folder)?;
-        File::create(complete)?;
-    }
-    Ok(folder)
 }
 
 fn succeed(command: &mut Command) -> anyhow::Result<()> {

@@ -24,7 +24,7 @@ use crate::process::Process;
 use crate::record::Record;
 use crate::role::name_of;
 use crate::table::{Table, figure, mib, thousands};
-pub(crate) use program::{Program, cargo, target_folder};
+pub(crate) use program::{Program, cargo};
 
 const STARTS: usize = 11;
 /// How many requests wait for answers where many things are set up.

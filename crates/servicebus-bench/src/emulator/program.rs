@@ -2,7 +2,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, Error, ensure};
+use protocol_tests::peers::target_folder;
 use tokio::process::Command;
 
 use crate::process::Process;
@@ -37,7 +38,7 @@ pub(crate) struct Program {
 impl Program {
     /// Builds the program, as far as that is not done already.
     pub(crate) fn build() -> anyhow::Result<PathBuf> {
-        let folder = target_folder()?;
+        let folder = target_folder().map_err(Error::from_boxed)?;
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
         let selection = ["--package", "servicebus-emulator", "--features", "binary"];
         cargo(&manifest, &folder, &selection)?;
@@ -107,14 +108,4 @@ pub(crate) fn cargo(manifest: &Path, folder: &Path, selection: &[&str]) -> anyho
         String::from_utf8_lossy(&output.stderr)
     );
     Ok(())
-}
-
-/// The target folder this program was built into: the nearest folder above it in which cargo notes its compiler.
-pub(crate) fn target_folder() -> anyhow::Result<PathBuf> {
-    let program = std::env::current_exe()?;
-    program
-        .ancestors()
-        .find(|folder| folder.join(".rustc_info.json").exists())
-        .map(Path::to_path_buf)
-        .with_context(|| format!("{} is not in a target folder", program.display()))
 }
