@@ -19,7 +19,9 @@ pub(crate) const SOON: Duration = Duration::from_secs(20);
 /// How long a receiver waits for what must not come.
 pub(crate) const NEVER: Duration = Duration::from_millis(300);
 
-#[tokio::main]
+// On one thread: fe2o3-amqp 0.14 notes a delivery only after it has sent it, so that another thread may have its outcome by
+// then, and loses it. The sender would wait for ever.
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();

@@ -6,6 +6,7 @@ of the namespace to the emulator, and has the emulator's certificate trusted.
 
 import json
 import os
+import re
 import socket
 import sys
 import types
@@ -54,6 +55,16 @@ def resolve_emulator(host, port, *arguments, **options):
 
 
 socket.getaddrinfo = resolve_emulator
+
+
+# Tests that take two minutes to six: they begin first, so that none of them ends last.
+LONG = re.compile(
+    "keep_conn_alive|link_timeout|failure_is_idempotent|messages_w_sleep|issue_6178|schedule_m|cancel_scheduled"
+)
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: not LONG.search(item.name))
 
 
 @pytest.fixture(scope="session")

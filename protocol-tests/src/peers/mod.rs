@@ -1,8 +1,7 @@
 //! Foreign programs that speak AMQP 1.0, installed and run for tests.
 //!
-//! Debian packages are used when present. What comes from npm, pip or cargo sets itself up in the target folder on first
-//! use. A
-//! program that cannot be had is an [`Unavailable`] with the reason, never a silent skip.
+//! Debian packages are used when present. What comes from npm, pip or cargo sets itself up in the target folder on first use.
+//! A program that cannot be had is an [`Unavailable`] with the reason, never a silent skip.
 
 mod cargo;
 mod folders;

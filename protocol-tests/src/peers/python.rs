@@ -2,9 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use super::folders::{filled_once, script};
-use super::{Failure, Unavailable};
+use super::{Failure, Process, Unavailable};
+
+/// For one step of an installation; the longest takes ten seconds on a calm machine.
+const INSTALL_LIMIT: Duration = Duration::from_secs(300);
 
 /// The live tests of azure-servicebus, as they are in its source distribution, and what they need to run.
 #[derive(Debug, Clone)]
@@ -90,12 +94,7 @@ fn python(folder: &Path) -> PathBuf {
 
 fn succeed(command: &mut Command) -> Result<(), Failure> {
     let name = command.get_program().display().to_string();
-    let output = command
-        .output()
-        .map_err(|error| format!("{name}: {error}"))?;
-    if output.status.success() {
-        Ok(())
-    } else {
-        Err(format!("{name}: {}", String::from_utf8_lossy(&output.stderr)).into())
-    }
+    Process::start(command)?
+        .wait_for_success(INSTALL_LIMIT)
+        .map_err(|failure| format!("{name}: {failure}").into())
 }

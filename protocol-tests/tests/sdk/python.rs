@@ -16,7 +16,11 @@ use crate::{Shared, Stop, trial};
 /// For the whole suite. Its longest test alone sleeps for more than five minutes.
 const LIMIT: Duration = Duration::from_secs(20 * 60);
 /// The tests mostly sleep, so there are many more processes than processors.
-const PROCESSES: &str = "32";
+const PROCESSES: &str = "24";
+/// For tests that are repeated.
+const FEW_PROCESSES: &str = "4";
+/// If more tests fail than that, none is repeated.
+const MOST_REPEATED: usize = 8;
 
 const EXPECTED: &str = include_str!("../../data/azure-servicebus-python.txt");
 
@@ -86,57 +90,92 @@ fn compare(ended: Option<&Ended>, expected: &Expected) -> Result<(), Stop> {
 }
 
 fn run_suite() -> Result<Results, Stop> {
-    let tests = AzureServiceBusTests::set_up()?;
-    let emulator = EmulatorProgram::start(
-        Listen::AnyPort,
-        r#"{ "UserConfig": { "Namespaces": [ { "Name": "sbemulatorns" } ] } }"#,
-        &[
-            EmulatorProgram::CHECKING_TOKENS,
-            EmulatorProgram::STANDARD_LIMITS,
-        ]
-        .concat(),
-    )?;
-    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let results = folder.path().join("results.json");
-    let (namespace, suffix) = EmulatorProgram::HOST.split_at(
-        EmulatorProgram::HOST
-            .find('.')
-            .ok_or_else(|| "the host has a domain".to_owned())?,
-    );
-    let mut pytest = tests.pytest();
-    pytest
-        // The suite's marks for what may fail at the service do not count here.
-        .args(["-q", "-m", "liveTest", "--runxfail"])
-        .args(["-o", "asyncio_mode=auto"])
-        .args([
-            "--ignore",
-            "mgmt_tests",
-            "--ignore",
-            "perf_tests",
-            "--ignore",
-            "unittests",
-        ])
-        .args(["-n", PROCESSES, "--dist", "load", "--maxschedchunk", "1"])
-        .env("EMULATOR_CONTROL", format!("http://{}", emulator.http()))
-        .env("EMULATOR_PORT", emulator.amqp().port().to_string())
-        .env("EMULATOR_NAMESPACE", namespace)
-        .env("SERVICEBUS_ENDPOINT_SUFFIX", suffix)
-        .env("EMULATOR_KEY", EmulatorProgram::KEY)
-        .env("EMULATOR_CA_FILE", emulator.authority())
-        .env("EMULATOR_RESULTS", &results);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| error.to_string())?;
-    let finished = runtime.block_on(run(pytest, &[], LIMIT))?;
-    let read = fs::read_to_string(results)
-        .map_err(|error| error.to_string())
-        .and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
-    read.map_err(|error| {
-        let (out, err) = (finished.stdout, finished.stderr);
-        Stop::Failed(format!(
-            "no results: {error}\n{out}\n{err}\n{}",
-            emulator.log()
-        ))
-    })
+    let expected = expected::parse(EXPECTED)?;
+    let suite = Suite::set_up()?;
+    let mut results = suite.run(PROCESSES, &[])?;
+    // The SDK closes a connection in one thread while another renews a lock on it, which fails now and then; the busier the
+    // machine, the more often. What is wrong with the emulator fails again.
+    let again: Vec<String> = results
+        .iter()
+        .filter(|(_, ended)| ended.outcome == Outcome::Failed)
+        .map(|(name, _)| name.clone())
+        .filter(|name| expected.get(name) == Some(&Expected::Pass))
+        .collect();
+    if (1..=MOST_REPEATED).contains(&again.len()) {
+        for name in &again {
+            let detail = results.get(name).map_or("", |ended| &ended.detail);
+            let why = detail.lines().rev().find(|line| line.starts_with("E "));
+            eprintln!(
+                "{name} failed and is repeated: {}",
+                why.unwrap_or("no error")
+            );
+        }
+        results.append(&mut suite.run(FEW_PROCESSES, &again)?);
+    }
+    Ok(results)
+}
+
+/// The suite with an emulator for it.
+struct Suite {
+    tests: AzureServiceBusTests,
+    emulator: EmulatorProgram,
+}
+
+impl Suite {
+    fn set_up() -> Result<Self, Stop> {
+        let tests = AzureServiceBusTests::set_up()?;
+        let emulator = EmulatorProgram::start(
+            Listen::AnyPort,
+            r#"{ "UserConfig": { "Namespaces": [ { "Name": "sbemulatorns" } ] } }"#,
+            &[
+                EmulatorProgram::CHECKING_TOKENS,
+                EmulatorProgram::STANDARD_LIMITS,
+            ]
+            .concat(),
+        )?;
+        Ok(Self { tests, emulator })
+    }
+
+    /// Runs all of its tests, or only some, in that many processes.
+    fn run(&self, processes: &str, only: &[String]) -> Result<Results, Stop> {
+        let emulator = &self.emulator;
+        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let results = folder.path().join("results.json");
+        let (namespace, suffix) = EmulatorProgram::HOST.split_at(
+            EmulatorProgram::HOST
+                .find('.')
+                .ok_or_else(|| "the host has a domain".to_owned())?,
+        );
+        let mut pytest = self.tests.pytest();
+        pytest
+            // The suite's marks for what may fail at the service do not count here.
+            .args(["-q", "-m", "liveTest", "--runxfail"])
+            .args(["-o", "asyncio_mode=auto"])
+            .args(["--ignore", "mgmt_tests", "--ignore", "perf_tests"])
+            .args(["--ignore", "unittests"])
+            .args(["-n", processes, "--dist", "load", "--maxschedchunk", "1"])
+            .args(only)
+            .env("EMULATOR_CONTROL", format!("http://{}", emulator.http()))
+            .env("EMULATOR_PORT", emulator.amqp().port().to_string())
+            .env("EMULATOR_NAMESPACE", namespace)
+            .env("SERVICEBUS_ENDPOINT_SUFFIX", suffix)
+            .env("EMULATOR_KEY", EmulatorProgram::KEY)
+            .env("EMULATOR_CA_FILE", emulator.authority())
+            .env("EMULATOR_RESULTS", &results);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| error.to_string())?;
+        let finished = runtime.block_on(run(pytest, &[], LIMIT))?;
+        let read = fs::read_to_string(results)
+            .map_err(|error| error.to_string())
+            .and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
+        read.map_err(|error| {
+            let (out, err) = (finished.stdout, finished.stderr);
+            Stop::Failed(format!(
+                "no results: {error}\n{out}\n{err}\n{}",
+                emulator.log()
+            ))
+        })
+    }
 }
