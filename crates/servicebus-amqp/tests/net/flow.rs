@@ -45,6 +45,27 @@ async fn deliveries_keep_their_order_while_many_are_in_flight() {
         .unwrap();
 }
 
+/// Whoever waits for several deliveries is told of each, and those who wait for any of the first.
+#[tokio::test]
+async fn waiting_for_several_deliveries() {
+    let (client, listener) = connections();
+    let (ours, theirs) = sessions(&client, &listener).await;
+    let (sender, receiver) = link(&ours, &theirs, CreditMode::Window(10)).await;
+    let waiting = |count| {
+        let receiver = receiver.clone();
+        tokio::spawn(async move { receiver.wait_for(count).await.unwrap() })
+    };
+    let waits = [1, 2, 3].map(waiting);
+    let mut outcomes = Vec::new();
+    for wait in waits {
+        // Those who wait have looked before the next delivery is there.
+        tokio::task::yield_now().await;
+        outcomes.push(sender.queue(message("m")).await.unwrap());
+        timeout(LIMIT, wait).await.unwrap().unwrap();
+    }
+    assert_eq!(receiver.take(10).len(), 3);
+}
+
 /// Both directions at once, with bodies larger than the pipe between them: each side has more to write than the other
 /// takes at a time, so a side that stopped reading while it writes would stop both for ever.
 #[tokio::test]
