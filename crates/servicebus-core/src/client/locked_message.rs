@@ -33,6 +33,16 @@ use crate::transaction::TransactionId;
 ///
 /// The lock is renewed in the background as the receiver's options say. A message that is dropped without being settled is
 /// not renewed any more: it comes again, to any receiver, when its lock runs out, and its delivery count goes up.
+///
+/// Nobody settles it twice (case B62):
+///
+/// ```compile_fail,E0382
+/// # use servicebus_core::client::LockedMessage;
+/// async fn twice(message: LockedMessage) {
+///     let _ = message.complete().await;
+///     let _ = message.complete().await; // use of moved value
+/// }
+/// ```
 #[must_use = "a message that is not settled comes again when its lock runs out"]
 pub struct LockedMessage(Box<Locked>);
 
