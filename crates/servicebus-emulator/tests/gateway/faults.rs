@@ -389,17 +389,14 @@ async fn answers_come_in_reverse_order() {
             count: 2,
         },
     );
-    let send = async |text| {
-        let delivery = OutgoingDelivery::new(encode(&message(text)));
-        sender.queue(delivery).await.unwrap()
-    };
-    let mut first = std::pin::pin!(send("1").await);
+    let delivery = |text| OutgoingDelivery::new(encode(&message(text)));
+    let mut first = std::pin::pin!(sender.queue(delivery("1")).await.unwrap());
     queue
         .wait_until(|queue| queue.counts.active == 1, SOON)
         .await
         .unwrap();
     assert!(futures_util::FutureExt::now_or_never(first.as_mut()).is_none());
-    let second = std::pin::pin!(send("2").await);
+    let second = std::pin::pin!(sender.queue(delivery("2")).await.unwrap());
     let both = futures_util::future::select(second, first);
     match within(both).await {
         futures_util::future::Either::Left((state, first)) => {
@@ -408,7 +405,7 @@ async fn answers_come_in_reverse_order() {
         }
         futures_util::future::Either::Right(_) => panic!("the first answer came first"),
     }
-    send("3").await.await.unwrap();
+    send(&sender, &message("3")).await;
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use servicebus_emulator::broker::*;
 
-use super::{LEAVES, LOCK, Leaf, Model, SESSIONS};
+use super::{Held, LEAVES, LOCK, Leaf, Model, SESSIONS};
 use crate::message::name;
 
 impl Model {
@@ -94,25 +94,22 @@ impl Model {
         self.advance(10 * LOCK);
         self.check();
         for leaf in LEAVES {
-            let sessions = if leaf == Leaf::Grouped {
-                SESSIONS.len()
-            } else {
-                1
+            let requests: Vec<_> = match leaf {
+                Leaf::Grouped => SESSIONS
+                    .map(|session| SessionRequest::Named(session.into()))
+                    .into(),
+                Leaf::All | Leaf::Out => vec![SessionRequest::None],
             };
-            for session in 0..sessions {
+            for (session, request) in requests.into_iter().enumerate() {
                 let attach = AttachReceiver {
                     entity: self.ids[&leaf],
                     mode: ReceiveMode::ReceiveAndDelete,
-                    session: match leaf {
-                        Leaf::Grouped => SessionRequest::Named(SESSIONS[session].into()),
-                        Leaf::All | Leaf::Out => SessionRequest::None,
-                    },
+                    session: request,
                 };
                 let Attached::Ready { consumer, .. } = self.apply(attach).unwrap() else {
                     panic!("nobody holds the session")
                 };
-                let of =
-                    |held: &super::Held| leaf != Leaf::Grouped || held.session == Some(session);
+                let of = |held: &Held| leaf != Leaf::Grouped || held.session == Some(session);
                 while self.receive_next(leaf, consumer, None, of) {}
                 self.apply(DetachReceiver { consumer }).unwrap();
             }

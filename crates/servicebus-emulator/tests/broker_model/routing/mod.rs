@@ -221,7 +221,8 @@ impl Model {
         let held = self.leaf(leaf).get_mut(&name).unwrap();
         let (token, _) = held.lock.take().unwrap();
         held.deliveries += u32::from(counts);
-        let dead = held.deliveries >= MAX_DELIVERIES;
+        // Deferring counts too, but sends nothing to the dead letters.
+        let dead = counts && held.deliveries >= MAX_DELIVERIES;
         self.lost.push((leaf, token));
         if dead {
             self.leaf(leaf).remove(&name);

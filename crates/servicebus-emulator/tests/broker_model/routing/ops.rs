@@ -282,7 +282,7 @@ impl Model {
                 consumer,
                 session: Some(granted),
             } => {
-                let session = expected.expect("a session is free");
+                let session = expected.unwrap();
                 assert_eq!(granted.id, SESSIONS[session]);
                 self.holders[session] = Some((consumer, self.now + LOCK));
             }
