@@ -45,7 +45,10 @@ fn the_shorter_time_to_live_wins_and_is_shown() {
     });
     world.send(queue, &message("a"));
     world.send(queue, &message("b").ttl(secs(10)));
-    world.send(queue, &message("c").ttl(secs(600)).id("kept"));
+    world.send(
+        queue,
+        &message("c").ttl(secs(600)).id("kept").session("kept"),
+    );
     for (stored, seconds) in world.peek(queue).iter().zip([60u32, 10, 60]) {
         let decoded = decode(stored);
         assert_eq!(decoded.header.unwrap().ttl, Some(seconds * 1000));
@@ -56,6 +59,9 @@ fn the_shorter_time_to_live_wins_and_is_shown() {
     let kept = world.peek(queue).pop().unwrap();
     assert_eq!(kept.message_id().unwrap(), "kept");
     assert_eq!(body(&kept), "c");
+    // A field behind the one that the broker sets.
+    let group_id = decode(&kept).properties.unwrap().group_id;
+    assert_eq!(group_id.unwrap(), "kept");
     world.advance(secs(10));
     assert_eq!(world.bodies(queue), ["a", "c"]);
     world.advance(secs(50));

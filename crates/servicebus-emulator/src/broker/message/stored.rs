@@ -275,34 +275,33 @@ impl StoredMessage {
         const EXPIRY_FIELD: usize = 8;
         let bare = &self.content.bare;
         let section = self.content.find_section(code::PROPERTIES)?;
-        let (whole, mut at, count) = match section {
+        let (whole, first, count) = match section {
             Some(section) => {
-                let (at, count) = sections::elements(bare, &section.value)?;
-                (section.whole, at, count)
+                let (first, count) = sections::elements(bare, &section.value)?;
+                (section.whole, first, count)
             }
             None => (0..0, 0, 0),
         };
-        let fields = count.max(EXPIRY_FIELD + 1);
-        out.put_slice(bare.get(..whole.start).unwrap_or_default());
-        out.put_slice(&[0x00, 0x53, code::PROPERTIES, 0xd0]);
-        let start = out.len();
-        out.put_u64(0);
-        for index in 0..fields {
-            let end = if index < count {
-                sections::end_of_value(bare, at)?
-            } else {
-                at
-            };
-            match bare.get(at..end) {
-                _ if index == EXPIRY_FIELD => {
-                    out.put_u8(0x83);
-                    out.put_i64(expires_at.as_millis());
-                }
-                Some([]) | None => out.put_u8(0x40),
-                Some(field) => out.put_slice(field),
-            }
-            at = end;
+        // The fields before and after it go as they are.
+        let mut at = first;
+        for _ in 0..count.min(EXPIRY_FIELD) {
+            at = sections::end_of_value(bare, at)?;
         }
+        let before = first..at;
+        let after = if count > EXPIRY_FIELD {
+            sections::end_of_value(bare, at)?..whole.end
+        } else {
+            0..0
+        };
+        out.put_slice(bare.get(..whole.start).unwrap_or_default());
+        out.put_slice(&[0x00, 0x53, code::PROPERTIES, 0xd0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        let start = out.len() - 8;
+        out.put_slice(bare.get(before).unwrap_or_default());
+        out.put_bytes(0x40, EXPIRY_FIELD.saturating_sub(count));
+        out.put_u8(0x83);
+        out.put_i64(expires_at.as_millis());
+        out.put_slice(bare.get(after).unwrap_or_default());
+        let fields = count.max(EXPIRY_FIELD + 1);
         end_compound(start, u32::try_from(fields).unwrap_or(u32::MAX), out);
         Ok(bare.slice(whole.end..))
     }
