@@ -73,7 +73,7 @@ def test_proxy():
 
 
 class Results:
-    """Collects how each test ended, in the process that hands them out, and writes it to a file at the end."""
+    """Collects how each test ended, in the process that hands them out, and keeps it in a file for whoever gives up waiting."""
 
     def __init__(self, path):
         self.path = path
@@ -84,10 +84,12 @@ class Results:
         # The worst of set-up, test and clean-up.
         if before is None or before["outcome"] == "passed":
             self.ended[report.nodeid] = {"outcome": report.outcome, "detail": report.longreprtext}
+            self.write()
 
-    def pytest_sessionfinish(self):
-        with open(self.path, "w", encoding="utf-8") as file:
+    def write(self):
+        with open(self.path + ".new", "w", encoding="utf-8") as file:
             json.dump(self.ended, file)
+        os.replace(self.path + ".new", self.path)
 
 
 def pytest_configure(config):

@@ -71,7 +71,7 @@ fn every_test_is_listed(results: Arc<Shared<Results>>, names: Vec<String>) -> Tr
 
 fn compare(ended: Option<&Ended>, expected: &Expected) -> Result<(), Stop> {
     let Some(Ended { outcome, detail }) = ended else {
-        return Err("the suite has no such test, or it was not run"
+        return Err("the suite has no such test, or it did not end"
             .to_owned()
             .into());
     };
@@ -167,14 +167,21 @@ impl Suite {
             .enable_all()
             .build()
             .map_err(|error| error.to_string())?;
-        let finished = runtime.block_on(run(pytest, &[], LIMIT))?;
+        let finished = runtime.block_on(run(pytest, &[], LIMIT));
+        if let Err(failure) = &finished {
+            // What has ended by then counts; the others are named as missing.
+            eprintln!("{failure}");
+        }
         let read = fs::read_to_string(results)
             .map_err(|error| error.to_string())
             .and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
         read.map_err(|error| {
-            let (out, err) = (finished.stdout, finished.stderr);
+            let printed = match finished {
+                Ok(finished) => format!("{}\n{}", finished.stdout, finished.stderr),
+                Err(failure) => failure.to_string(),
+            };
             Stop::Failed(format!(
-                "no results: {error}\n{out}\n{err}\n{}",
+                "no results: {error}\n{printed}\n{}",
                 emulator.log()
             ))
         })
