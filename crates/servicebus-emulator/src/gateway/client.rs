@@ -3,11 +3,6 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
-use super::link::{Link, LinkKind, Links};
-use super::locks::Locks;
-use crate::access::{Claims, Policy};
-use crate::broker::{EndTransaction, TransactionEnd};
-use crate::hub::{Hub, Mailbox, Parcel};
 use bytes::BytesMut;
 use servicebus_amqp::engine::{
     Config, Connection, ConnectionError, Event, LinkError, PlainAmqp, Sasl, SessionError,
@@ -17,6 +12,12 @@ use servicebus_amqp::net::Application;
 use servicebus_amqp::types::{
     AmqpError, ByteString, Map, SaslCode, SaslInit, Symbol, Timestamp, Value,
 };
+
+use super::link::{Link, LinkKind, Links};
+use super::locks::Locks;
+use crate::access::{Claims, Policy};
+use crate::broker::{EndTransaction, TransactionEnd};
+use crate::hub::{Hub, Mailbox, Parcel};
 
 /// How long a silent peer is waited for. The service tells its clients two minutes, half of it.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(240);

@@ -1,6 +1,6 @@
 use std::sync::Arc;
-
 use std::sync::atomic::Ordering;
+
 use tokio::sync::TryAcquireError;
 
 use super::outcome::Outcome;
