@@ -29,33 +29,22 @@ impl Sender {
         for mut message in messages {
             message.assign_message_id();
             let group = batch.is_empty() || batch.takes_group(&message);
-            let added = if group {
+            let mut added = if group {
                 batch.try_add(&message)
             } else {
                 Ok(false)
             };
-            match added {
-                Ok(true) => continue,
-                Ok(false) => {}
-                Err(error) if error.kind() == ErrorKind::MessageTooLarge => {
-                    self.send(message)
-                        .await
-                        .map_err(|error| failed(sent, error))?;
-                    sent += 1;
-                    continue;
-                }
-                Err(error) => return Err(self.flush(batch, sent, error).await),
+            if let Ok(false) = added {
+                let next = self.batch().await.map_err(|error| failed(sent, error))?;
+                let full = std::mem::replace(&mut batch, next);
+                let count = full.len();
+                self.send_batch(full)
+                    .await
+                    .map_err(|error| failed(sent, error))?;
+                sent += count;
+                added = batch.try_add(&message);
             }
-            let full = std::mem::replace(
-                &mut batch,
-                self.batch().await.map_err(|error| failed(sent, error))?,
-            );
-            let count = full.len();
-            self.send_batch(full)
-                .await
-                .map_err(|error| failed(sent, error))?;
-            sent += count;
-            match batch.try_add(&message) {
+            match added {
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::MessageTooLarge => {
                     self.send(message)
@@ -63,7 +52,7 @@ impl Sender {
                         .map_err(|error| failed(sent, error))?;
                     sent += 1;
                 }
-                Err(error) => return Err(failed(sent, error)),
+                Err(error) => return Err(self.flush(batch, sent, error).await),
             }
         }
         self.send_batch(batch)

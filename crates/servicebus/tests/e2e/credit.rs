@@ -1,7 +1,10 @@
 //! What becomes of messages that cross the end of a receive, against a service that does what the test says.
 
-use servicebus::{KeepLock, ReceiverOptions, SessionReceiver, SessionReceiverOptions};
+use servicebus::{
+    KeepLock, LockedMessage, Receiver, ReceiverOptions, SessionReceiver, SessionReceiverOptions,
+};
 use servicebus_amqp::types::{Flow, Performative};
+use tokio::task::JoinHandle;
 
 use crate::service::{Link, Service, detach};
 use crate::support::*;
@@ -21,15 +24,18 @@ fn flow(link: &Link, delivery_count: u32, link_credit: Option<u32>, drain: bool)
     })
 }
 
+/// A receive of ten messages that waits for a second.
+fn receive_ten(receiver: &Receiver) -> JoinHandle<Vec<LockedMessage>> {
+    let receiver = receiver.clone();
+    tokio::spawn(async move { receiver.receive_batch(10, secs(1)).await.unwrap() })
+}
+
 /// Messages that were on their way when the credit was taken back are returned by the next receive, in their order.
 #[tokio::test(start_paused = true)]
 async fn b36_messages_that_cross_the_end_of_a_receive() {
     let (client, mut service) = Service::start();
     let receiver = client.receiver("q");
-    let receive = tokio::spawn({
-        let receiver = receiver.clone();
-        async move { receiver.receive_batch(10, secs(1)).await.unwrap() }
-    });
+    let receive = receive_ten(&receiver);
     let link = service.attached().await;
     let asked = service.flow(&link).await;
     assert_eq!(
@@ -96,10 +102,7 @@ async fn b37_the_service_answers_in_unusual_shapes() {
     for (shape, answer, count) in shapes {
         let (client, mut service) = Service::start();
         let receiver = client.receiver("q");
-        let receive = tokio::spawn({
-            let receiver = receiver.clone();
-            async move { receiver.receive_batch(10, secs(1)).await.unwrap() }
-        });
+        let receive = receive_ten(&receiver);
         let link = service.attached().await;
         service.flow(&link).await;
         for _ in 0..3 {
@@ -125,10 +128,7 @@ async fn b37_the_service_answers_in_unusual_shapes() {
 async fn b37_the_service_detaches_instead() {
     let (client, mut service) = Service::start();
     let receiver = client.receiver("q");
-    let receive = tokio::spawn({
-        let receiver = receiver.clone();
-        async move { receiver.receive_batch(10, secs(1)).await.unwrap() }
-    });
+    let receive = receive_ten(&receiver);
     let link = service.attached().await;
     service.flow(&link).await;
     service.message(&link);

@@ -173,7 +173,7 @@ async fn b104_a_send_whose_answer_was_lost_is_repeated_under_its_id() {
     let queue = world.queue_with("q", options);
     let sender = world.client.sender("q");
     soon(sender.send("attached")).await.unwrap();
-    world.order(lost_send(1));
+    world.order(lost_answers(Answered::Send, true, 1));
     let sending = tokio::spawn(async move { sender.send("once").await });
     soon(queue.wait_until(|now| now.messages.len() == 2, secs(5)))
         .await
@@ -189,20 +189,11 @@ async fn b104_when_each_answer_is_lost_the_outcome_is_uncertain() {
     let world = World::with(options).await;
     let queue = world.queue("q");
     let sender = world.client.sender("q");
-    world.order(lost_send(1));
+    world.order(lost_answers(Answered::Send, true, 1));
     let error = soon(sender.send("m")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Uncertain);
     assert_eq!(queue.counts().unwrap().active, 1);
     soon(sender.send("next")).await.unwrap();
-}
-
-fn lost_send(times: u32) -> Fault {
-    Fault::LoseAnswer {
-        entity: "q".into(),
-        operation: Answered::Send,
-        applied: true,
-        times,
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -204,12 +204,7 @@ async fn b76_a_settlement_crosses_the_loss_of_its_session() {
         world.send_to_session("q", "a", &["1"]).await;
         let session = soon(world.client.accept_session("q", "a")).await.unwrap();
         let message = soon(session.receive()).await.unwrap();
-        world.order(Fault::LoseAnswer {
-            entity: "q".into(),
-            operation: Answered::Settle,
-            applied: false,
-            times: 1,
-        });
+        world.order(lost_answers(Answered::Settle, false, 1));
         let before = world.count_frames("Disposition");
         let complete = message.complete();
         let fault = async {
@@ -442,18 +437,7 @@ async fn b59_a_settlement_whose_answer_was_lost_with_the_session_is_uncertain() 
     world.send_to_session("q", "a", &["1"]).await;
     let session = soon(world.client.accept_session("q", "a")).await.unwrap();
     let message = soon(session.receive()).await.unwrap();
-    world.order(Fault::LoseAnswer {
-        entity: "q".into(),
-        operation: Answered::Settle,
-        applied: true,
-        times: 1,
-    });
-    let settling = tokio::spawn(message.complete());
-    soon(queue.wait_until(|now| now.messages.is_empty(), secs(5)))
-        .await
-        .unwrap();
-    world.order(Fault::Drop { connection: None });
-    let error = soon(settling).await.unwrap().unwrap_err();
+    let error = world.complete_without_answer(&queue, message).await;
     assert_eq!(error.kind(), ErrorKind::Uncertain);
 }
 

@@ -125,12 +125,7 @@ async fn b59_settlements_under_way_when_the_link_goes() {
     let receiver = world.client.receiver("q");
     let messages = soon(receiver.receive_batch(50, secs(1))).await.unwrap();
     assert_eq!(messages.len(), 50);
-    world.order(Fault::LoseAnswer {
-        entity: "q".into(),
-        operation: Answered::Settle,
-        applied: false,
-        times: 40,
-    });
+    world.order(lost_answers(Answered::Settle, false, 40));
     let settling =
         tokio::spawn(async move { receiver.settle_all(messages, Settlement::Complete).await });
     tokio::task::yield_now().await;
@@ -147,18 +142,7 @@ async fn b59_a_settlement_whose_answer_was_lost_is_uncertain() {
     let queue = world.queue("q");
     world.send("q", &["m"]).await;
     let message = soon(world.client.receiver("q").receive()).await.unwrap();
-    world.order(Fault::LoseAnswer {
-        entity: "q".into(),
-        operation: Answered::Settle,
-        applied: true,
-        times: 1,
-    });
-    let settling = tokio::spawn(message.complete());
-    soon(queue.wait_until(|now| now.messages.is_empty(), secs(5)))
-        .await
-        .unwrap();
-    world.order(Fault::Drop { connection: None });
-    let error = soon(settling).await.unwrap().unwrap_err();
+    let error = world.complete_without_answer(&queue, message).await;
     assert_eq!(error.kind(), ErrorKind::Uncertain);
 }
 

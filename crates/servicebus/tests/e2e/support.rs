@@ -7,11 +7,13 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use servicebus::{Client, ClientOptions, Connect, Connecting, Message, RetryOptions};
+use servicebus::{
+    Client, ClientOptions, Connect, Connecting, LockedMessage, Message, RetryOptions, SettleError,
+};
 use servicebus_amqp::engine::{Config, Side};
 use servicebus_amqp::net::Connection;
 use servicebus_emulator::broker::{QueueOptions, SubscriptionOptions, TopicOptions};
-use servicebus_emulator::{Builder, Clock, Emulator, Entity, Failure, Fault, Profile};
+use servicebus_emulator::{Answered, Builder, Clock, Emulator, Entity, Failure, Fault, Profile};
 
 /// How long a test waits for what should come at once: virtual time, which passes only when there is nothing else to do.
 const SOON: Duration = Duration::from_secs(10);
@@ -166,6 +168,21 @@ impl World {
         }
     }
 
+    /// Completes the only message of a queue. That takes effect, and the answer is lost with the connection.
+    pub(crate) async fn complete_without_answer(
+        &self,
+        queue: &Entity,
+        message: LockedMessage,
+    ) -> SettleError {
+        self.order(lost_answers(Answered::Settle, true, 1));
+        let settling = tokio::spawn(message.complete());
+        soon(queue.wait_until(|now| now.messages.is_empty(), secs(5)))
+            .await
+            .unwrap();
+        self.order(Fault::Drop { connection: None });
+        soon(settling).await.unwrap().unwrap_err()
+    }
+
     pub(crate) async fn advance(&self, by: Duration) {
         self.emulator.advance(by).await.unwrap();
     }
@@ -173,6 +190,16 @@ impl World {
     /// Another client of the same namespace.
     pub(crate) fn another_client(&self) -> Client {
         client(&self.emulator, impatient())
+    }
+}
+
+/// The next answers of the queue `q` are lost.
+pub(crate) fn lost_answers(operation: Answered, applied: bool, times: u32) -> Fault {
+    Fault::LoseAnswer {
+        entity: "q".into(),
+        operation,
+        applied,
+        times,
     }
 }
 

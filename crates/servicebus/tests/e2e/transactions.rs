@@ -1,6 +1,9 @@
 //! Transactions: all or nothing, over one entity and several.
 
-use servicebus::{DeadLetter, ErrorKind, KeepLock, ReceiverOptions, SubQueue, TransactionScope};
+use servicebus::{
+    DeadLetter, ErrorKind, KeepLock, LockToken, Receiver, ReceiverOptions, Settlement, SubQueue,
+    TransactionScope,
+};
 use servicebus_emulator::{Failure, Fault, Operated};
 
 use crate::support::*;
@@ -40,7 +43,7 @@ async fn a_rollback_leaves_everything_as_it_was() {
     assert_eq!(snapshot.counts.active, 1);
     // The lock is as before.
     let receiver = world.client.receiver("q");
-    soon(receiver.settle(token, servicebus::Settlement::Complete))
+    soon(receiver.settle(token, Settlement::Complete))
         .await
         .unwrap();
     assert_eq!(queue.counts().unwrap().active, 0);
@@ -60,16 +63,7 @@ async fn a_transaction_that_is_dropped_is_rolled_back() {
     drop(transaction);
     soon(sender.send("after")).await.unwrap();
     let receiver = world.client.receiver("q");
-    soon(async {
-        while receiver
-            .settle(token, servicebus::Settlement::Complete)
-            .await
-            .is_err()
-        {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    soon(complete_when_rolled_back(&receiver, token)).await;
     assert_eq!(queue.counts().unwrap().active, 1);
 }
 
@@ -222,16 +216,7 @@ async fn a_rollback_that_is_dropped_is_not_forgotten() {
     let transaction = world.client.transaction();
     soon(transaction.complete(order)).await.unwrap();
     assert!(futures_util::poll!(Box::pin(transaction.rollback())).is_pending());
-    soon(async {
-        while receiver
-            .settle(token, servicebus::Settlement::Complete)
-            .await
-            .is_err()
-        {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    soon(complete_when_rolled_back(&receiver, token)).await;
 }
 
 /// The locks of messages in a transaction are kept until it is committed.
@@ -303,4 +288,11 @@ async fn a_transaction_has_one_connection_of_several() {
     assert_eq!(error.kind(), ErrorKind::InvalidOperation);
     soon(transaction.commit()).await.unwrap();
     assert_eq!(queue.counts().unwrap().active, 2);
+}
+
+/// Completes a message as soon as the transaction that holds it is gone.
+async fn complete_when_rolled_back(receiver: &Receiver, token: LockToken) {
+    while receiver.settle(token, Settlement::Complete).await.is_err() {
+        tokio::task::yield_now().await;
+    }
 }
