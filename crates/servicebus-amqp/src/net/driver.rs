@@ -130,13 +130,7 @@ impl<A: Application, S: ByteStream> Driver<A, S> {
     /// Hands input and time to the engine, its events to the application, and takes its output.
     fn pump(&mut self, cx: &mut Context<'_>, now: Instant) {
         let mut state = self.shared.lock();
-        if state
-            .connection
-            .poll_timeout()
-            .is_some_and(|due| due <= now)
-        {
-            state.connection.handle_timeout(now);
-        }
+        state.handle_timeout(now);
         loop {
             let intake = state.connection.handle_input(now, &mut self.input);
             state.deliver_events(now);
@@ -190,7 +184,7 @@ impl<A: Application, S: ByteStream> Driver<A, S> {
     /// Says whether the timer has fired; it is armed for the next deadline otherwise.
     fn poll_timer(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
         let due = match self.phase {
-            Phase::Open => self.shared.lock().connection.poll_timeout(),
+            Phase::Open => self.shared.lock().poll_timeout(),
             Phase::Flushing { deadline } => Some(deadline),
             Phase::Done => None,
         };

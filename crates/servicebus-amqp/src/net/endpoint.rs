@@ -27,6 +27,16 @@ pub trait Application: Send + 'static {
     fn poll_inbox(&mut self, cx: &mut Context<'_>, connection: &mut Connection, now: Instant) {
         let _ = (cx, connection, now);
     }
+
+    /// When the application wants to be called, for deadlines of its own. `None`, the default, for never.
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    /// The time has come, or is past. Does nothing by default.
+    fn handle_timeout(&mut self, connection: &mut Connection, now: Instant) {
+        let _ = (connection, now);
+    }
 }
 
 /// A connection that a task drives: the engine, and the application that gets its events.
@@ -90,6 +100,11 @@ impl<A> Endpoint<A> {
         result
     }
 
+    /// Lets the driver look at its timers.
+    pub(super) fn wake(&self) {
+        self.shared.wake.wake();
+    }
+
     /// Reads the state without waking the driver.
     pub fn read<R>(&self, read: impl FnOnce(&Connection, &mut A) -> R) -> R {
         let mut state = self.shared.lock();
@@ -113,6 +128,29 @@ impl<A> Shared<A> {
 }
 
 impl<A: Application> State<A> {
+    /// When the driver has to look at it again, without input.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        let (connection, application) = (
+            self.connection.poll_timeout(),
+            self.application.poll_timeout(),
+        );
+        match (connection, application) {
+            (Some(connection), Some(application)) => Some(connection.min(application)),
+            (connection, application) => connection.or(application),
+        }
+    }
+
+    /// Does what is due.
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        let is_due = |due: Option<Instant>| due.is_some_and(|due| due <= now);
+        if is_due(self.connection.poll_timeout()) {
+            self.connection.handle_timeout(now);
+        }
+        if is_due(self.application.poll_timeout()) {
+            self.application.handle_timeout(&mut self.connection, now);
+        }
+    }
+
     /// Hands all pending events to the application.
     pub(super) fn deliver_events(&mut self, now: Instant) {
         while let Some(event) = self.connection.poll_event() {

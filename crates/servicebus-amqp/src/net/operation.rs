@@ -1,4 +1,5 @@
 use std::task::Waker;
+use std::time::Instant;
 
 use slab::Slab;
 
@@ -12,11 +13,11 @@ pub enum DeliveryError {
     /// The request was refused here; nothing was sent.
     #[error(transparent)]
     Refused(#[from] RequestError),
-    /// The link ended before the delivery was transferred in whole: the peer has not processed it.
+    /// The link ended, or the time was up, before the delivery was transferred in whole: the peer has not processed it.
     #[error("the delivery was not transferred: {0}")]
     NotTransferred(LinkError),
-    /// The link ended after the delivery, or its disposition, was handed to the transport and before the peer answered:
-    /// whether the peer processed it is not known.
+    /// The link ended, or the time was up, after the delivery, or its disposition, was handed to the transport and before
+    /// the peer answered: whether the peer processed it is not known.
     #[error("what became of the delivery is not known: {0}")]
     Uncertain(LinkError),
 }
@@ -27,6 +28,9 @@ pub(super) struct Operations {
     entries: Slab<Operation>,
     /// Distinguishes the operations that use one slot after another.
     generation: u32,
+    /// No deadline is earlier than this. Most operations are over long before theirs, so that it is only looked for when
+    /// this one has come.
+    next_deadline: Option<Instant>,
 }
 
 /// Names an operation: its slot in the lower half, its generation in the upper.
@@ -42,7 +46,24 @@ struct Operation {
 
 #[derive(Debug)]
 enum Progress {
-    Pending { waker: Option<Waker>, unsent: bool },
+    Pending {
+        waker: Option<Waker>,
+        deadline: Option<Instant>,
+        /// Whether the deadline has passed.
+        late: bool,
+        unsent: bool,
+    },
+    Done(Result<Option<DeliveryState>, DeliveryError>),
+}
+
+/// What one who waits for an operation finds.
+#[derive(Debug)]
+pub(super) enum Polled {
+    Pending,
+    /// Its deadline is the first one: the driver has to know.
+    PendingAndFirst,
+    /// Its time is up.
+    Late,
     Done(Result<Option<DeliveryState>, DeliveryError>),
 }
 
@@ -70,29 +91,81 @@ impl Operations {
             link,
             progress: Progress::Pending {
                 waker: None,
+                deadline: None,
+                late: false,
                 unsent: false,
             },
         });
         id
     }
 
-    /// The result, which ends the operation, or `None` after noting who waits for it.
+    /// The result, which ends the operation; or else notes who waits for it, and until when.
     pub(super) fn poll(
         &mut self,
         id: OperationId,
         waker: &Waker,
-    ) -> Option<Result<Option<DeliveryState>, DeliveryError>> {
-        let operation = self.find(id)?;
-        if let Progress::Pending { waker: waiting, .. } = &mut operation.progress {
-            match waiting {
-                Some(waiting) => waiting.clone_from(waker),
-                None => *waiting = Some(waker.clone()),
+        until: Option<Instant>,
+    ) -> Polled {
+        let Some(operation) = self.find(id) else {
+            return Polled::Pending;
+        };
+        match &mut operation.progress {
+            Progress::Pending { late: true, .. } => Polled::Late,
+            Progress::Pending {
+                waker: waiting,
+                deadline,
+                ..
+            } => {
+                match waiting {
+                    Some(waiting) => waiting.clone_from(waker),
+                    None => *waiting = Some(waker.clone()),
+                }
+                *deadline = until;
+                let first =
+                    until.is_some_and(|until| self.next_deadline.is_none_or(|next| until < next));
+                if !first {
+                    return Polled::Pending;
+                }
+                self.next_deadline = until;
+                Polled::PendingAndFirst
             }
-            return None;
+            Progress::Done(_) => match self.entries.remove(id.slot()).progress {
+                Progress::Done(result) => Polled::Done(result),
+                _ => Polled::Pending,
+            },
         }
-        match self.entries.remove(id.slot()).progress {
-            Progress::Done(result) => Some(result),
-            Progress::Pending { .. } => None,
+    }
+
+    /// When to look for operations whose time is up.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.next_deadline
+    }
+
+    /// Tells those whose time is up.
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        if self.next_deadline.is_none_or(|next| next > now) {
+            return;
+        }
+        self.next_deadline = None;
+        for (_, operation) in &mut self.entries {
+            let Progress::Pending {
+                waker,
+                deadline: Some(deadline),
+                late,
+                ..
+            } = &mut operation.progress
+            else {
+                continue;
+            };
+            if *deadline > now {
+                let next = self.next_deadline.get_or_insert(*deadline);
+                *next = (*next).min(*deadline);
+                continue;
+            }
+            *late = true;
+            if let Some(waker) = waker.take() {
+                waker.wake();
+            }
         }
     }
 

@@ -132,6 +132,14 @@ impl Registry {
 }
 
 impl Application for Registry {
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.operations.poll_timeout()
+    }
+
+    fn handle_timeout(&mut self, _: &mut Connection, now: Instant) {
+        self.operations.handle_timeout(now);
+    }
+
     fn on_event(&mut self, connection: &mut Connection, event: Event, now: Instant) {
         match event {
             Event::Outcome {

@@ -1,11 +1,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use servicebus_amqp::engine::{Config, CreditMode, LinkOptions};
+use servicebus_amqp::engine::{Config, CreditMode, LinkError, LinkOptions, OnOutcome};
+use servicebus_amqp::net::DeliveryError;
 use servicebus_amqp::types::{DeliveryState, Source, Target};
 use tokio::time::timeout;
 
-use crate::pair::{LIMIT, connections, connections_with, link, message, sessions};
+use crate::pair::{LIMIT, connections, connections_with, link, link_with, message, sessions};
 
 /// Case B41: what was cancelled before its turn never goes out, and the counts of both ends agree.
 #[tokio::test]
@@ -133,10 +134,92 @@ async fn b46_an_attach_that_is_never_answered_ends_in_time() {
         .attach_sender("link", options, Duration::from_secs(7))
         .await
         .unwrap_err();
-    assert!(
-        matches!(error, servicebus_amqp::engine::LinkError::NoAnswer),
-        "{error}"
-    );
+    assert!(matches!(error, LinkError::NoAnswer), "{error}");
     assert_eq!(before.elapsed(), Duration::from_secs(7));
     drop(theirs);
+}
+
+/// A deadline ends the wait to the instant, whatever other deadlines there are, and tells what became of the delivery.
+#[tokio::test(start_paused = true)]
+async fn outcomes_are_given_up_at_their_deadlines() {
+    let (client, listener) = connections();
+    let (ours, theirs) = sessions(&client, &listener).await;
+    let (sender, receiver) = link(&ours, &theirs, CreditMode::Exact(2)).await;
+    let began = tokio::time::Instant::now();
+    let at = |seconds| (began + Duration::from_secs(seconds)).into_std();
+    let mut outcomes = Vec::new();
+    // Transferred: 9 and 3. For the others there is no credit.
+    for seconds in [9, 3, 7, 5, 100, 1] {
+        let outcome = sender.queue(message(seconds.to_string())).await.unwrap();
+        outcomes.push(async move {
+            let result = outcome.until(at(seconds)).await;
+            (seconds, result, began.elapsed())
+        });
+    }
+    let answer = async {
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        receiver.add_credit(10).unwrap();
+        loop {
+            let delivery = receiver.recv().await.unwrap();
+            let last = delivery.payload == "100";
+            receiver
+                .settle(delivery.delivery, DeliveryState::ACCEPTED)
+                .unwrap();
+            if last {
+                break;
+            }
+        }
+    };
+    let (results, ()) = tokio::join!(futures_util::future::join_all(outcomes), answer);
+    for (seconds, result, took) in results {
+        let expected = match seconds {
+            100 => {
+                assert_eq!(result.unwrap(), Some(DeliveryState::ACCEPTED));
+                Duration::from_secs(20)
+            }
+            3 | 9 => {
+                let error = result.unwrap_err();
+                assert!(
+                    matches!(error, DeliveryError::Uncertain(LinkError::NoAnswer)),
+                    "{error}"
+                );
+                Duration::from_secs(seconds)
+            }
+            _ => {
+                let error = result.unwrap_err();
+                assert!(
+                    matches!(error, DeliveryError::NotTransferred(LinkError::NoAnswer)),
+                    "{error}"
+                );
+                Duration::from_secs(seconds)
+            }
+        };
+        assert_eq!(took, expected);
+    }
+    // What was taken back never came.
+    assert_eq!(receiver.status().unwrap().delivery_count, 3);
+}
+
+/// The wait for the confirmation of a settlement has an end as well.
+#[tokio::test(start_paused = true)]
+async fn a_settlement_is_given_up_at_its_deadline() {
+    let (client, listener) = connections();
+    let (ours, theirs) = sessions(&client, &listener).await;
+    // This sender leaves the answer to its application, which gives none.
+    let silent = |options: &mut LinkOptions| options.on_outcome = OnOutcome::Report;
+    let credit = |_: &_, options: &mut LinkOptions| options.credit = CreditMode::Exact(1);
+    let (sender, receiver) = link_with(&ours, &theirs, silent, credit).await;
+    let _outcome = sender.queue(message("m")).await.unwrap();
+    let delivery = receiver.recv().await.unwrap();
+    let began = tokio::time::Instant::now();
+    let answer = receiver
+        .settle_confirmed(delivery.delivery, DeliveryState::ACCEPTED)
+        .unwrap();
+    let limit = Duration::from_secs(2);
+    let error = answer.until((began + limit).into_std()).await.unwrap_err();
+    assert!(
+        matches!(error, DeliveryError::Uncertain(LinkError::NoAnswer)),
+        "{error}"
+    );
+    assert_eq!(began.elapsed(), limit);
 }

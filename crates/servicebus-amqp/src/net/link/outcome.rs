@@ -2,10 +2,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use super::shared::Link;
-use crate::engine::DeliveryKey;
-use crate::net::operation::{DeliveryError, OperationId};
+use crate::engine::{DeliveryKey, LinkError};
+use crate::net::operation::{DeliveryError, OperationId, Polled};
 use crate::types::{DeliveryState, Role};
 
 /// The peer's answer to a delivery that was sent, or to the settlement of one that was received.
@@ -20,6 +21,7 @@ pub struct Outcome {
     link: Arc<Link>,
     delivery: DeliveryKey,
     operation: Option<OperationId>,
+    deadline: Option<Instant>,
 }
 
 impl Outcome {
@@ -28,11 +30,20 @@ impl Outcome {
             link,
             delivery,
             operation: Some(operation),
+            deadline: None,
         }
     }
-}
 
-impl Outcome {
+    /// Gives the delivery up at this time, as [`cancel`](Self::cancel) does: the error is then
+    /// [`NotTransferred`](DeliveryError::NotTransferred) or [`Uncertain`](DeliveryError::Uncertain), both with
+    /// [`LinkError::NoAnswer`].
+    ///
+    /// Costs less than a timer around it: all outcomes of a connection share one.
+    pub fn until(mut self, deadline: Instant) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
     /// Gives the delivery up, and tells what is known: `true` when the peer can't have processed it, because it was
     /// taken back or aborted; `false` when it was transferred, or has an outcome already.
     pub fn cancel(mut self) -> bool {
@@ -63,17 +74,27 @@ impl Future for Outcome {
         let Some(operation) = self.operation else {
             return Poll::Pending;
         };
-        let result = self
-            .link
-            .endpoint()
-            .read(|_, registry| registry.operations.poll(operation, cx.waker()));
-        match result {
-            Some(result) => {
-                self.operation = None;
-                Poll::Ready(result)
+        let endpoint = self.link.endpoint();
+        let polled = endpoint.read(|_, registry| {
+            registry
+                .operations
+                .poll(operation, cx.waker(), self.deadline)
+        });
+        let result = match polled {
+            Polled::Done(result) => result,
+            Polled::Pending => return Poll::Pending,
+            Polled::PendingAndFirst => {
+                endpoint.wake();
+                return Poll::Pending;
             }
-            None => Poll::Pending,
-        }
+            Polled::Late => Err(if self.abandon(operation) {
+                DeliveryError::NotTransferred(LinkError::NoAnswer)
+            } else {
+                DeliveryError::Uncertain(LinkError::NoAnswer)
+            }),
+        };
+        self.operation = None;
+        Poll::Ready(result)
     }
 }
 

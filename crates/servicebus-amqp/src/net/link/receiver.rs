@@ -76,9 +76,14 @@ impl ReceiverLink {
 
     /// Takes the next delivery, if there is one.
     pub fn try_recv(&self) -> Option<IncomingDelivery> {
-        let (delivery, _) = self.link.shared.inbox().pop_front()?;
+        self.try_take().map(|(delivery, _)| delivery)
+    }
+
+    /// Takes the next delivery, with when it arrived, if there is one.
+    pub fn try_take(&self) -> Option<(IncomingDelivery, Instant)> {
+        let taken = self.link.shared.inbox().pop_front()?;
         self.took(1);
-        Some(delivery)
+        Some(taken)
     }
 
     /// Waits until so many deliveries are in the inbox, and takes none. Not bounded.
