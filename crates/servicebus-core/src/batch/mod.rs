@@ -76,13 +76,15 @@ impl MessageBatch {
             ));
         }
         self.scratch.clear();
-        message.clone().encode_to(&mut self.scratch, self.created)?;
+        let body = message
+            .clone()
+            .encode_head(&mut self.scratch, self.created)?;
         let before = self.payload.len();
         if self.len == 0 {
             let envelope = envelope(message);
             envelope.encode(&mut self.payload).map_err(too_large)?;
         }
-        let inner = self.scratch.len();
+        let inner = self.scratch.len() + body.len();
         let size = self.payload.len().saturating_add(section_len(inner));
         if size > self.max_size {
             self.payload.truncate(before);
@@ -113,6 +115,7 @@ impl MessageBatch {
             }
         }
         self.payload.put_slice(&self.scratch);
+        self.payload.put_slice(&body);
         if self.len == 0 {
             self.group = message.group().cloned();
         }

@@ -1,7 +1,8 @@
 use std::future::Future;
 use std::time::Instant;
 
-use servicebus_amqp::net::DeliveryError;
+use servicebus_amqp::net::{DeliveryError, Outcome};
+use servicebus_amqp::types::DeliveryState;
 
 use super::clock::sleep_until;
 use crate::error::{Error, ErrorKind, Result};
@@ -72,6 +73,18 @@ pub(crate) async fn within<T>(
         result = work => result,
         () = sleep_until(deadline) => Err(timeout()),
     }
+}
+
+/// The broker's answer to a delivery or a settlement, if it comes in time.
+pub(crate) async fn answer(
+    outcome: Outcome,
+    deadline: Option<Instant>,
+) -> Result<Option<DeliveryState>, Failure> {
+    let outcome = match deadline {
+        Some(deadline) => outcome.until(deadline),
+        None => outcome,
+    };
+    Ok(outcome.await?)
 }
 
 /// The error of an operation that may have taken effect.

@@ -10,8 +10,8 @@ use servicebus_amqp::types::{DeliveryState, Map};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use super::clock::{now, sleep_until};
-use super::failure::{Failure, timeout, uncertain};
+use super::clock::now;
+use super::failure::{Failure, Fate, answer, uncertain};
 use super::link::{HeldSession, ReceivingLink};
 use super::node::Node;
 use super::renewer::Hold;
@@ -383,7 +383,7 @@ impl MessageLock {
     ) -> Result<Option<DeliveryState>, OnLink> {
         let unable = |error: Error, stated| OnLink::Unable { error, stated };
         let _flight = self.node.shared.in_flight.enter();
-        let answer = link
+        let outcome = link
             .link
             .settle_confirmed(delivery, outcome)
             .map_err(|error| {
@@ -392,14 +392,9 @@ impl MessageLock {
                 unable(error.into(), stated)
             })?;
         let deadline = now().checked_add(self.node.try_timeout());
-        tokio::select! {
-            biased;
-            answer = answer => answer.map_err(|error| {
-                let Failure { error, fate } = error.into();
-                unable(error, fate == super::failure::Fate::Unknown)
-            }),
-            () = sleep_until(deadline) => Err(unable(timeout(), true)),
-        }
+        answer(outcome, deadline)
+            .await
+            .map_err(|Failure { error, fate }| unable(error, fate == Fate::Unknown))
     }
 
     async fn settle_enlisted(

@@ -1,7 +1,6 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use bytes::Bytes;
 use bytestring::ByteString;
 use servicebus_amqp::engine::DetachMode;
 use servicebus_amqp::types::DeliveryState;
@@ -18,7 +17,7 @@ use super::transaction::other_connection;
 use crate::batch::MessageBatch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::management::{CancelScheduled, Schedule};
-use crate::message::Message;
+use crate::message::{Encoded, Message};
 use crate::names::BATCH_MESSAGE_FORMAT;
 use crate::options::{BatchOptions, SenderOptions};
 
@@ -146,7 +145,7 @@ impl Sender {
             )));
         }
         self.inner
-            .deliver(batch.into_payload(), BATCH_MESSAGE_FORMAT)
+            .deliver(batch.into_payload().into(), BATCH_MESSAGE_FORMAT)
             .instrument(span)
             .await
     }
@@ -252,14 +251,14 @@ impl Sender {
         }
     }
 
-    fn encode(&self, message: Message) -> Result<Bytes> {
+    fn encode(&self, message: Message) -> Result<Encoded> {
         // The time is of interest to a message with an end only, and not for free.
         let now = match message.time_to_live {
             Some(_) => wall(),
             None => SystemTime::UNIX_EPOCH,
         };
         message
-            .into_encoded(now)
+            .into_parts(now)
             .map_err(|error| self.inner.node.about(error))
     }
 
@@ -268,7 +267,7 @@ impl Sender {
     }
 
     /// A message as it is sent.
-    pub(crate) fn payload(&self, mut message: Message) -> Result<Bytes> {
+    pub(crate) fn payload(&self, mut message: Message) -> Result<Encoded> {
         message.assign_message_id();
         self.encode(message)
     }
@@ -276,7 +275,7 @@ impl Sender {
     /// Sends within a transaction: once.
     pub(crate) async fn send_enlisted(
         &self,
-        payload: Bytes,
+        payload: Encoded,
         message_format: u32,
         generation: u64,
         state: DeliveryState,
@@ -301,7 +300,7 @@ impl Sender {
 }
 
 impl Inner {
-    async fn deliver(self: &Arc<Self>, payload: Bytes, message_format: u32) -> Result<()> {
+    async fn deliver(self: &Arc<Self>, payload: Encoded, message_format: u32) -> Result<()> {
         let mut operation = Operation::new(&self.node, "send");
         let mut fate = Fate::Known;
         loop {
@@ -326,7 +325,7 @@ impl Inner {
     async fn deliver_once(
         self: &Arc<Self>,
         operation: &Operation<'_>,
-        payload: &Bytes,
+        payload: &Encoded,
         message_format: u32,
     ) -> Result<(), Failure> {
         let deadline = operation.begin().await?;

@@ -3,7 +3,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
 use bytestring::ByteString;
 use servicebus_amqp::engine::{LinkOptions, OutgoingDelivery};
 use servicebus_amqp::net::{DeliveryError, Outcome, SenderLink};
@@ -11,12 +10,13 @@ use servicebus_amqp::types::{DeliveryState, Source, Target};
 
 use super::cell::Mortal;
 use super::clock::sleep_until;
-use super::failure::{Failure, timeout};
+use super::failure::{Failure, answer, timeout};
 use super::grant::Grant;
 use super::live::Seat;
 use super::node::Node;
 use crate::batch::batch_limit;
 use crate::error::Result;
+use crate::message::Encoded;
 use crate::settlement::read_send_answer;
 
 /// An attached link that sends, and what it stands on.
@@ -64,11 +64,12 @@ impl SendingLink {
     /// Puts a delivery in the queue of the link.
     pub(crate) fn queue(
         &self,
-        payload: Bytes,
+        payload: Encoded,
         message_format: u32,
         state: Option<DeliveryState>,
     ) -> Queued {
-        let mut delivery = OutgoingDelivery::new(payload);
+        let mut delivery = OutgoingDelivery::new(payload.head);
+        delivery.tail = payload.body;
         delivery.message_format = message_format;
         delivery.state = state;
         match self.link.try_queue(delivery) {
@@ -97,26 +98,15 @@ pub(crate) enum Queued {
 impl Queued {
     /// Waits for the broker to take it, until the deadline at the latest.
     pub(crate) async fn taken(self, deadline: Option<Instant>) -> Result<(), Failure> {
-        let mut expired = std::pin::pin!(sleep_until(deadline));
-        let mut outcome = match self {
+        let outcome = match self {
             Self::Now(outcome) => outcome?,
             Self::Later(queued) => tokio::select! {
                 biased;
                 queued = queued => queued?,
-                () = &mut expired => return Err(Failure::known(timeout())),
+                () = sleep_until(deadline) => return Err(Failure::known(timeout())),
             },
         };
-        tokio::select! {
-            biased;
-            state = &mut outcome => {
-                let state = state?;
-                Ok(read_send_answer(state.as_ref())?)
-            }
-            () = &mut expired => Err(if outcome.cancel() {
-                Failure::known(timeout())
-            } else {
-                Failure::unknown(timeout())
-            }),
-        }
+        let state = answer(outcome, deadline).await?;
+        Ok(read_send_answer(state.as_ref())?)
     }
 }

@@ -2,7 +2,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
-use bytes::Bytes;
 use servicebus_amqp::types::Map;
 use tokio::sync::OnceCell;
 use tracing::Instrument as _;
@@ -17,7 +16,7 @@ use super::sender::Sender;
 use crate::batch::MessageBatch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::management::Schedule;
-use crate::message::Message;
+use crate::message::{Encoded, Message};
 use crate::names::BATCH_MESSAGE_FORMAT;
 use crate::settlement::{DeadLetter, Settlement};
 use crate::transaction::{Discharge, MAX_MESSAGES, TransactionId};
@@ -98,14 +97,15 @@ impl Transaction {
             return Ok(());
         }
         let count = batch.len();
-        self.deliver(sender, batch.into_payload(), BATCH_MESSAGE_FORMAT, count)
+        let payload = batch.into_payload().into();
+        self.deliver(sender, payload, BATCH_MESSAGE_FORMAT, count)
             .await
     }
 
     async fn deliver(
         &self,
         sender: &Sender,
-        payload: Bytes,
+        payload: Encoded,
         message_format: u32,
         count: usize,
     ) -> Result<()> {

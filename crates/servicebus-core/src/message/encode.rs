@@ -1,3 +1,4 @@
+use std::cell::RefCell;
 use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
@@ -14,7 +15,43 @@ use crate::time::{END_OF_TIME, millis_u32};
 /// Room for the sections around a body, so that most messages are encoded without a second allocation.
 const ENVELOPE: usize = 192;
 
+/// Bytes that the sections before the bodies of many messages are taken from. Small, because one message that waits for
+/// long keeps all of them.
+const HEADS: usize = 4 * 1024;
+
+thread_local! {
+    static ROOM: RefCell<BytesMut> = RefCell::new(BytesMut::new());
+}
+
+/// An encoded message: the body apart from what is before it, so that it need not be copied.
+#[derive(Clone, Debug)]
+pub(crate) struct Encoded {
+    pub(crate) head: Bytes,
+    pub(crate) body: Bytes,
+}
+
+impl From<Bytes> for Encoded {
+    fn from(whole: Bytes) -> Self {
+        Self {
+            head: whole,
+            body: Bytes::new(),
+        }
+    }
+}
+
 impl Message {
+    /// The message as it is sent at `now`.
+    pub(crate) fn into_parts(self, now: SystemTime) -> Result<Encoded> {
+        ROOM.with_borrow_mut(|room| {
+            if room.capacity() < ENVELOPE {
+                *room = BytesMut::with_capacity(HEADS);
+            }
+            let body = self.encode_head(room, now)?;
+            let head = room.split().freeze();
+            Ok(Encoded { head, body })
+        })
+    }
+
     /// The message as bytes, sent at `now`.
     ///
     /// # Errors
@@ -31,13 +68,15 @@ impl Message {
     /// As [`encode`](Self::encode).
     pub fn into_encoded(self, now: SystemTime) -> Result<Bytes> {
         let mut out = BytesMut::with_capacity(body_len(&self.body).saturating_add(ENVELOPE));
-        self.encode_to(&mut out, now)?;
+        self.check()?;
+        self.into_amqp(now).encode(&mut out).map_err(too_large)?;
         Ok(out.freeze())
     }
 
-    pub(crate) fn encode_to(self, out: &mut BytesMut, now: SystemTime) -> Result<()> {
+    /// Appends what is before the body, and gives the body.
+    pub(crate) fn encode_head(self, out: &mut BytesMut, now: SystemTime) -> Result<Bytes> {
         self.check()?;
-        self.into_amqp(now).encode(out).map_err(too_large)
+        self.into_amqp(now).encode_head(out).map_err(too_large)
     }
 
     /// The message as AMQP sections, sent at `now`.

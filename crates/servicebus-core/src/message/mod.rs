@@ -18,7 +18,7 @@ use servicebus_amqp::types::{Body, Map, MessageId, Uuid, Value};
 
 use crate::error::{Error, ErrorKind, Result};
 
-pub(crate) use encode::too_large;
+pub(crate) use encode::{Encoded, too_large};
 
 pub use broker::{BrokerProperties, MessageState};
 pub use property::{DateTimeOffset, TimeSpan, Uri};
