@@ -3,6 +3,7 @@ use std::time::Instant;
 
 use servicebus_amqp::engine::IncomingDelivery;
 
+use super::clock::now;
 use super::intake::Intake;
 use super::link::ReceivingLink;
 use super::locked_message::{LockedMessage, MessageLock};
@@ -120,7 +121,7 @@ impl sealed::Mode for PeekLock {
             .ok_or_else(|| protocol("a deferred message came without a lock token"))?;
         let hold = match intake.session() {
             Some(_) => None,
-            None => match hold(intake, &message, token, None, super::clock::now()) {
+            None => match hold(intake, &message, token, None, now()) {
                 Held::Yes(hold) => Some(hold),
                 Held::Untold | Held::Over => None,
             },
@@ -173,8 +174,9 @@ pub(crate) fn hold(
     let Some(locked_until) = message.locked_until() else {
         return Held::Untold;
     };
-    let remaining = node.lock_remaining(message.enqueued_time(), locked_until, arrived);
-    if remaining.is_zero() {
+    let ends = node.lock_end(message.enqueued_time(), locked_until, arrived);
+    let now = now();
+    if ends <= now {
         return Held::Over;
     }
     let lock = Lock {
@@ -188,6 +190,6 @@ pub(crate) fn hold(
     Held::Yes(
         node.shared
             .renewer
-            .hold(lock, remaining, intake.keep_lock()),
+            .hold(lock, ends, intake.keep_lock(), now),
     )
 }

@@ -36,7 +36,15 @@ pub(crate) struct Node {
     hold_off: Mutex<HoldOff>,
     /// Whether it is worth to look at the hold-off.
     was_busy: AtomicBool,
-    lock_clock: Mutex<LockClock>,
+    clock: Mutex<Clock>,
+}
+
+/// What the ends of locks are read with.
+#[derive(Debug, Default)]
+struct Clock {
+    locks: LockClock,
+    /// When messages arrived, last: by the monotonic clock and by the other one. Many arrive at once.
+    arrival: Option<(Instant, SystemTime)>,
 }
 
 /// An error that can be said many times.
@@ -70,7 +78,7 @@ impl Node {
             requests: Cell::default(),
             hold_off: Mutex::default(),
             was_busy: AtomicBool::new(false),
-            lock_clock: Mutex::default(),
+            clock: Mutex::default(),
         }
     }
 
@@ -226,21 +234,28 @@ impl Node {
         self.was_busy.store(true, Ordering::Release);
     }
 
-    /// How long a lock still lasts that was given at `given`.
-    pub(crate) fn lock_remaining(
+    /// When a lock ends that was given at `given`.
+    pub(crate) fn lock_end(
         &self,
         enqueued: Option<SystemTime>,
         locked_until: SystemTime,
         given: Instant,
-    ) -> Duration {
-        let age = now().saturating_duration_since(given);
-        let mut clock = lock(&self.lock_clock);
+    ) -> Instant {
+        let mut clock = lock(&self.clock);
         if let Some(enqueued) = enqueued {
-            clock.observe(enqueued, locked_until);
+            clock.locks.observe(enqueued, locked_until);
         }
-        let wall = wall();
-        let then = wall.checked_sub(age).unwrap_or(wall);
-        clock.remaining(locked_until, then).saturating_sub(age)
+        let then = match clock.arrival {
+            Some((arrived, then)) if arrived == given => then,
+            _ => {
+                let wall = wall();
+                let age = now().saturating_duration_since(given);
+                let then = wall.checked_sub(age).unwrap_or(wall);
+                clock.arrival = Some((given, then));
+                then
+            }
+        };
+        given + clock.locks.remaining(locked_until, then)
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use futures_util::Stream;
 use tracing::Instrument as _;
 
-use super::clock::{now, wall};
+use super::clock::wall;
 use super::intake::{Intake, Settings};
 use super::locked_message::{LockedMessage, SettleError};
 use super::mode::{Mode, PeekLock};
@@ -82,18 +82,17 @@ impl<M: Mode> Receiver<M> {
     /// the broker after half a second.
     pub async fn receive(&self) -> Result<M::Message> {
         loop {
-            let messages = self
-                .intake
-                .receive::<M>(1, None, self.intake.linger())
-                .instrument(tracing::debug_span!("receive", entity = self.entity()))
-                .await?;
-            if let Some(message) = messages.into_iter().next() {
+            let receive = self.intake.receive_one::<M>(None);
+            if let Some(message) = receive.instrument(self.span()).await? {
                 return Ok(message);
             }
         }
     }
 
     /// Receives the next message, or `None` when there is none within `wait`. A `wait` of zero takes what is here already.
+    ///
+    /// The wait is counted while the link is attached, so that `None` says that there was no message, and not that the
+    /// service was slow to answer. Attaching has the time of the client's [`RetryOptions`](crate::retry::RetryOptions).
     ///
     /// # Errors
     ///
@@ -103,11 +102,12 @@ impl<M: Mode> Receiver<M> {
     ///
     /// As [`receive`](Self::receive).
     pub async fn receive_within(&self, wait: Duration) -> Result<Option<M::Message>> {
-        let messages = self.receive_batch(1, wait).await?;
-        Ok(messages.into_iter().next())
+        let receive = self.intake.receive_one::<M>(Some(wait));
+        receive.instrument(self.span()).await
     }
 
-    /// Receives up to `max` messages. Waits for the first one for `wait`; then takes what comes until none has come for
+    /// Receives up to `max` messages. Waits for the first one for `wait`, which is counted as in
+    /// [`receive_within`](Self::receive_within); then takes what comes until none has come for
     /// [`linger`](ReceiverOptions::linger). An empty batch says that there was nothing.
     ///
     /// # Errors
@@ -119,7 +119,7 @@ impl<M: Mode> Receiver<M> {
     /// As [`receive`](Self::receive).
     pub async fn receive_batch(&self, max: usize, wait: Duration) -> Result<Vec<M::Message>> {
         self.intake
-            .receive::<M>(max, now().checked_add(wait), self.intake.linger())
+            .receive::<M>(max, Some(wait))
             .instrument(tracing::debug_span!("receive", entity = self.entity(), max))
             .await
     }
@@ -229,6 +229,10 @@ impl<M: Mode> Receiver<M> {
             }
             deleted += u64::from(count);
         }
+    }
+
+    fn span(&self) -> tracing::Span {
+        tracing::debug_span!("receive", entity = self.entity())
     }
 
     /// Whether the receiver or its client was closed.

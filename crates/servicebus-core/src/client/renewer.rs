@@ -1,4 +1,3 @@
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -16,7 +15,7 @@ use super::requests::Context;
 use crate::error::{Error, ErrorKind, Recovery};
 use crate::lock_token::LockToken;
 use crate::management::{RenewLock, RenewSessionLock};
-use crate::renewal::{Due, KeepLock, LockSchedule};
+use crate::renewal::{Due, KeepLock, LockId, LockSchedule};
 
 /// How many locks one request renews.
 const MAX_TOKENS: usize = 100;
@@ -37,9 +36,7 @@ pub(crate) struct Renewer {
 
 #[derive(Debug, Default)]
 struct State {
-    schedule: LockSchedule<u64>,
-    locks: HashMap<u64, Lock>,
-    last: u64,
+    schedule: LockSchedule<Lock>,
     /// When the task looks next; `None` when it waits to be woken.
     looks_at: Option<Instant>,
 }
@@ -73,23 +70,28 @@ pub(crate) enum What {
 #[derive(Debug)]
 pub(crate) struct Hold {
     renewer: Arc<Renewer>,
-    id: u64,
+    id: LockId,
     released: bool,
 }
 
 impl Renewer {
-    /// Holds a lock that lasts for `remaining` from now.
-    pub(crate) fn hold(self: &Arc<Self>, lock: Lock, remaining: Duration, keep: KeepLock) -> Hold {
+    /// Holds a lock from now on that ends then.
+    pub(crate) fn hold(
+        self: &Arc<Self>,
+        lock: Lock,
+        ends: Instant,
+        keep: KeepLock,
+        now: Instant,
+    ) -> Hold {
         self.task.get_or_init(|| {
             let task = run(Arc::downgrade(self), Arc::clone(&self.wake));
             tokio::spawn(task).abort_handle()
         });
+        let remaining = ends.saturating_duration_since(now);
         let mut state = self.lock();
-        state.last += 1;
-        let id = state.last;
-        state.schedule.insert(id, remaining, keep, now(), random());
-        state.locks.insert(id, lock);
-        self.wake_if_earlier(&mut state);
+        let id = state.schedule.insert(lock, remaining, keep, now, random());
+        self.wake_for(id, &mut state);
+        drop(state);
         Hold {
             renewer: Arc::clone(self),
             id,
@@ -97,12 +99,12 @@ impl Renewer {
         }
     }
 
-    fn wake_if_earlier(&self, state: &mut State) {
-        let next = state.schedule.poll_timeout();
-        if let Some(next) = next
-            && state.looks_at.is_none_or(|looks_at| next < looks_at)
+    /// Wakes the task when something is to be done about a lock before it looks.
+    fn wake_for(&self, id: LockId, state: &mut State) {
+        if let Some(due) = state.schedule.due(id)
+            && state.looks_at.is_none_or(|looks_at| due < looks_at)
         {
-            state.looks_at = Some(next);
+            state.looks_at = Some(due);
             self.wake.notify_one();
         }
     }
@@ -118,28 +120,25 @@ impl Renewer {
         let mut over = Vec::new();
         let next = {
             let mut state = self.lock();
-            let State {
-                schedule, locks, ..
-            } = &mut *state;
+            let schedule = &mut state.schedule;
             while let Some(what) = schedule.poll(now) {
                 match what {
-                    Due::Renew(id) => match locks.get(&id) {
-                        Some(lock) => due.add(id, lock),
-                        None => {
-                            schedule.remove(&id);
+                    Due::Renew(id) => {
+                        if let Some(lock) = schedule.get(id) {
+                            due.add(id, lock);
                         }
-                    },
+                    }
                     Due::Stopped(id) => {
-                        if let Some(node) = locks.get(&id).and_then(|lock| lock.node.upgrade()) {
+                        let node = schedule.get(id).and_then(|lock| lock.node.upgrade());
+                        if let Some(node) = node {
                             tracing::info!(entity = %node.address, "a lock is not renewed any more");
                         }
                     }
-                    Due::Expired(id) => over.extend(locks.remove(&id)),
+                    Due::Expired(lock) => over.push(lock),
                 }
             }
             for id in due.orphans.drain(..) {
-                schedule.remove(&id);
-                over.extend(locks.remove(&id));
+                over.extend(schedule.remove(id));
             }
             let next = schedule.poll_timeout().map(|next| next.max(now + ROUND));
             state.looks_at = next;
@@ -165,31 +164,28 @@ impl Renewer {
         next
     }
 
-    fn renewed(&self, node: &Node, id: u64, until: Option<SystemTime>) {
+    fn renewed(&self, node: &Node, id: LockId, until: Option<SystemTime>) {
         let mut state = self.lock();
-        let Some(lock) = state.locks.get_mut(&id) else {
+        let Some(lock) = state.schedule.get_mut(id) else {
             return;
         };
         let now = now();
         let until = until.unwrap_or_else(|| wall() + Duration::from_secs(300));
         lock.locked_until = until;
-        let remaining = node.lock_remaining(None, until, now);
+        let ends = node.lock_end(None, until, now);
+        let remaining = ends.saturating_duration_since(now);
         state.schedule.handle_renewed(id, remaining, now, random());
-        self.wake_if_earlier(&mut state);
+        self.wake_for(id, &mut state);
     }
 
-    fn failed(&self, id: u64) {
+    fn failed(&self, id: LockId) {
         let mut state = self.lock();
         state.schedule.handle_failed(id, now());
-        self.wake_if_earlier(&mut state);
+        self.wake_for(id, &mut state);
     }
 
-    fn lost(&self, id: u64) {
-        let lock = {
-            let mut state = self.lock();
-            state.schedule.remove(&id);
-            state.locks.remove(&id)
-        };
+    fn lost(&self, id: LockId) {
+        let lock = self.lock().schedule.remove(id);
         if let Some(lock) = lock {
             lock.end();
         }
@@ -224,20 +220,20 @@ impl Lock {
 #[derive(Debug, Default)]
 struct Batches {
     batches: Vec<Batch>,
-    sessions: Vec<(u64, Arc<Node>, Option<ByteString>, ByteString)>,
+    sessions: Vec<(LockId, Arc<Node>, Option<ByteString>, ByteString)>,
     /// Those whose receiver or session is gone.
-    orphans: Vec<u64>,
+    orphans: Vec<LockId>,
 }
 
 #[derive(Debug)]
 struct Batch {
     node: Arc<Node>,
     link: Option<ByteString>,
-    ids: Vec<(u64, LockToken)>,
+    ids: Vec<(LockId, LockToken)>,
 }
 
 impl Batches {
-    fn add(&mut self, id: u64, lock: &Lock) {
+    fn add(&mut self, id: LockId, lock: &Lock) {
         let Some(node) = lock.node.upgrade() else {
             self.orphans.push(id);
             return;
@@ -291,7 +287,7 @@ async fn renew_messages(
     renewer: Arc<Renewer>,
     node: Arc<Node>,
     link: Option<ByteString>,
-    locks: Vec<(u64, LockToken)>,
+    locks: Vec<(LockId, LockToken)>,
 ) {
     let mut parts = vec![locks];
     while let Some(mut part) = parts.pop() {
@@ -330,7 +326,7 @@ async fn renew_messages(
 
 async fn renew_session(
     renewer: Arc<Renewer>,
-    id: u64,
+    id: LockId,
     node: Arc<Node>,
     link: Option<ByteString>,
     session: ByteString,
@@ -376,7 +372,7 @@ impl Hold {
     /// A token that is cancelled when the lock is lost or runs out.
     pub(crate) fn lost(&self) -> CancellationToken {
         let mut state = self.renewer.lock();
-        match state.locks.get_mut(&self.id) {
+        match state.schedule.get_mut(self.id) {
             Some(lock) => lost_of(lock),
             None => {
                 let token = CancellationToken::new();
@@ -388,7 +384,7 @@ impl Hold {
 
     /// When the lock ends, as the service last said; `None` when it is over.
     pub(crate) fn locked_until(&self) -> Option<SystemTime> {
-        Some(self.renewer.lock().locks.get(&self.id)?.locked_until)
+        Some(self.renewer.lock().schedule.get(self.id)?.locked_until)
     }
 
     /// The holder renewed the lock itself.
@@ -399,14 +395,13 @@ impl Hold {
     /// The lock is of no more interest.
     pub(crate) fn release(mut self) {
         self.released = true;
-        let mut state = self.renewer.lock();
-        state.schedule.remove(&self.id);
-        state.locks.remove(&self.id);
+        let lock = self.renewer.lock().schedule.remove(self.id);
+        drop(lock);
     }
 
     /// Whether the lock is held.
     pub(crate) fn is_held(&self) -> bool {
-        self.renewer.lock().locks.contains_key(&self.id)
+        self.renewer.lock().schedule.get(self.id).is_some()
     }
 }
 
@@ -420,15 +415,10 @@ impl Drop for Hold {
             return;
         }
         let mut state = self.renewer.lock();
-        let Some(lock) = state.locks.get_mut(&self.id) else {
-            return;
-        };
-        lock.holder = Holder::Gone;
-        let now = now();
-        let remaining = state.schedule.remaining(&self.id, now);
-        state
-            .schedule
-            .insert(self.id, remaining, KeepLock::Off, now, 0.0);
-        self.renewer.wake_if_earlier(&mut state);
+        if let Some(lock) = state.schedule.get_mut(self.id) {
+            lock.holder = Holder::Gone;
+            state.schedule.stop(self.id);
+            self.renewer.wake_for(self.id, &mut state);
+        }
     }
 }

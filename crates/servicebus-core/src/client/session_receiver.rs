@@ -113,7 +113,8 @@ impl<M: Mode> SessionReceiver<M> {
             linger: options.linger,
         };
         let hold = locked_until.map(|locked_until| {
-            let remaining = node.lock_remaining(None, locked_until, now());
+            let now = now();
+            let ends = node.lock_end(None, locked_until, now);
             let lock = Lock {
                 node: Arc::downgrade(&node),
                 what: What::Session(id.clone()),
@@ -123,7 +124,7 @@ impl<M: Mode> SessionReceiver<M> {
                 holder: Holder::Present,
             };
             let renewer = &node.shared.renewer;
-            renewer.hold(lock, remaining, options.keep_lock)
+            renewer.hold(lock, ends, options.keep_lock, now)
         });
         tracing::debug!(entity = %node.address, session = &*id, "session accepted");
         Ok(Self {
@@ -166,12 +167,8 @@ impl<M: Mode> SessionReceiver<M> {
     /// No message is lost when the future is dropped: one that is on its way is kept for the next receive.
     pub async fn receive(&self) -> Result<M::Message> {
         loop {
-            let messages = self
-                .intake
-                .receive::<M>(1, None, self.intake.linger())
-                .instrument(self.span("receive"))
-                .await?;
-            if let Some(message) = messages.into_iter().next() {
+            let receive = self.intake.receive_one::<M>(None);
+            if let Some(message) = receive.instrument(self.span("receive")).await? {
                 return Ok(message);
             }
         }
@@ -187,8 +184,8 @@ impl<M: Mode> SessionReceiver<M> {
     ///
     /// As [`receive`](Self::receive).
     pub async fn receive_within(&self, wait: Duration) -> Result<Option<M::Message>> {
-        let messages = self.receive_batch(1, wait).await?;
-        Ok(messages.into_iter().next())
+        let receive = self.intake.receive_one::<M>(Some(wait));
+        receive.instrument(self.span("receive")).await
     }
 
     /// Receives up to `max` of the session's messages. Waits for the first one for `wait`; then takes what comes until
@@ -203,7 +200,7 @@ impl<M: Mode> SessionReceiver<M> {
     /// As [`receive`](Self::receive).
     pub async fn receive_batch(&self, max: usize, wait: Duration) -> Result<Vec<M::Message>> {
         self.intake
-            .receive::<M>(max, now().checked_add(wait), self.intake.linger())
+            .receive::<M>(max, Some(wait))
             .instrument(self.span("receive"))
             .await
     }

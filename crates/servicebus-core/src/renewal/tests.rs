@@ -1,3 +1,6 @@
+use std::collections::{BTreeSet, HashMap};
+use std::time::Instant;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -9,6 +12,7 @@ fn origin() -> Instant {
     Instant::now()
 }
 
+/// What is due, by the names that the tests give their locks.
 fn all_due(schedule: &mut LockSchedule<u32>, now: Instant) -> Vec<Due<u32>> {
     std::iter::from_fn(|| schedule.poll(now)).collect()
 }
@@ -38,12 +42,12 @@ fn a_lock_is_renewed_ten_seconds_or_half_of_it_ahead() {
 fn b82_a_lock_that_is_not_renewed_runs_out() {
     let now = origin();
     let mut schedule = LockSchedule::new();
-    schedule.insert(1, 10 * SECOND, KeepLock::Off, now, 0.0);
+    let lock = schedule.insert(1, 10 * SECOND, KeepLock::Off, now, 0.0);
     assert_eq!(schedule.poll_timeout(), Some(now + 10 * SECOND));
-    assert_eq!(schedule.remaining(&1, now + 4 * SECOND), 6 * SECOND);
+    assert_eq!(schedule.remaining(lock, now + 4 * SECOND), 6 * SECOND);
     assert_eq!(all_due(&mut schedule, now + 9 * SECOND), []);
     assert_eq!(all_due(&mut schedule, now + 10 * SECOND), [Due::Expired(1)]);
-    assert_eq!(schedule.remaining(&1, now), Duration::ZERO);
+    assert_eq!(schedule.remaining(lock, now), Duration::ZERO);
     assert!(schedule.is_empty() && schedule.poll_timeout().is_none());
 }
 
@@ -51,57 +55,111 @@ fn b82_a_lock_that_is_not_renewed_runs_out() {
 fn b83_nothing_is_renewed_after_settling() {
     let now = origin();
     let mut schedule = LockSchedule::new();
-    schedule.insert(1, 10 * SECOND, KeepLock::UntilSettled, now, 0.0);
-    assert!(schedule.remove(&1));
-    assert!(!schedule.remove(&1));
+    let first = schedule.insert(1, 10 * SECOND, KeepLock::UntilSettled, now, 0.0);
+    assert_eq!(schedule.remove(first), Some(1));
+    assert_eq!(schedule.remove(first), None);
     assert_eq!(all_due(&mut schedule, now + 100 * SECOND), []);
     // Settled while the renewal was on its way.
-    schedule.insert(2, 10 * SECOND, KeepLock::UntilSettled, now, 0.0);
-    assert_eq!(all_due(&mut schedule, now + 5 * SECOND), [Due::Renew(2)]);
-    schedule.remove(&2);
-    schedule.handle_renewed(2, 10 * SECOND, now + 5 * SECOND, 0.0);
-    schedule.handle_failed(2, now + 5 * SECOND);
+    let second = schedule.insert(2, 10 * SECOND, KeepLock::UntilSettled, now, 0.0);
+    let due = all_due(&mut schedule, now + 5 * SECOND);
+    assert_eq!(due, [Due::Renew(second)]);
+    schedule.remove(second);
+    schedule.handle_renewed(second, 10 * SECOND, now + 5 * SECOND, 0.0);
+    schedule.handle_failed(second, now + 5 * SECOND);
     assert!(schedule.is_empty() && schedule.poll_timeout().is_none());
+}
+
+/// A lock has the place of one that is gone, and none of what was meant for that one.
+#[test]
+fn b83_an_answer_that_comes_late_is_not_for_the_next_lock() {
+    let now = origin();
+    let mut schedule = LockSchedule::new();
+    let keep = |schedule: &mut LockSchedule<u32>, name| {
+        schedule.insert(name, 10 * SECOND, KeepLock::UntilSettled, now, 0.0)
+    };
+    let gone = keep(&mut schedule, 1);
+    let other = keep(&mut schedule, 2);
+    schedule.remove(gone);
+    let next = keep(&mut schedule, 3);
+    schedule.handle_renewed(gone, 300 * SECOND, now, 0.0);
+    schedule.stop(gone);
+    assert_eq!(schedule.remove(gone), None);
+    assert_eq!(schedule.remaining(next, now), 10 * SECOND);
+    let mut due = all_due(&mut schedule, now + 5 * SECOND);
+    due.sort_by_key(|due| matches!(due, Due::Renew(id) if *id == next));
+    assert_eq!(due, [Due::Renew(other), Due::Renew(next)]);
 }
 
 #[test]
 fn b83_the_end_of_renewal_is_said_once() {
     let now = origin();
     let mut schedule = LockSchedule::new();
-    schedule.insert(1, 10 * SECOND, KeepLock::For(12 * SECOND), now, 0.0);
-    assert_eq!(all_due(&mut schedule, now + 5 * SECOND), [Due::Renew(1)]);
-    schedule.handle_renewed(1, 10 * SECOND, now + 5 * SECOND, 0.0);
+    let lock = schedule.insert(1, 10 * SECOND, KeepLock::For(12 * SECOND), now, 0.0);
+    assert_eq!(all_due(&mut schedule, now + 5 * SECOND), [Due::Renew(lock)]);
+    schedule.handle_renewed(lock, 10 * SECOND, now + 5 * SECOND, 0.0);
     assert_eq!(all_due(&mut schedule, now + 11 * SECOND), []);
-    assert_eq!(all_due(&mut schedule, now + 12 * SECOND), [Due::Stopped(1)]);
+    let due = all_due(&mut schedule, now + 12 * SECOND);
+    assert_eq!(due, [Due::Stopped(lock)]);
     assert_eq!(all_due(&mut schedule, now + 14 * SECOND), []);
     assert_eq!(all_due(&mut schedule, now + 15 * SECOND), [Due::Expired(1)]);
+}
+
+#[test]
+fn a_lock_that_is_given_up_is_not_renewed_and_its_end_is_told() {
+    let now = origin();
+    let mut schedule = LockSchedule::new();
+    let lock = schedule.insert(1, 10 * SECOND, KeepLock::UntilSettled, now, 0.0);
+    schedule.stop(lock);
+    assert_eq!(schedule.due(lock), Some(now + 10 * SECOND));
+    assert_eq!(all_due(&mut schedule, now + 9 * SECOND), []);
+    assert_eq!(all_due(&mut schedule, now + 10 * SECOND), [Due::Expired(1)]);
 }
 
 #[test]
 fn b83_a_failed_renewal_is_tried_again_while_the_lock_lasts() {
     let now = origin();
     let mut schedule = LockSchedule::new();
-    schedule.insert(1, 10 * SECOND, KeepLock::UntilSettled, now, 0.0);
-    schedule.insert(2, 10 * SECOND, KeepLock::UntilSettled, now, 0.0);
+    let failing = schedule.insert(1, 10 * SECOND, KeepLock::UntilSettled, now, 0.0);
+    let other = schedule.insert(2, 10 * SECOND, KeepLock::UntilSettled, now, 0.0);
     let mut at = now + 5 * SECOND;
-    assert_eq!(all_due(&mut schedule, at), [Due::Renew(1), Due::Renew(2)]);
-    schedule.handle_renewed(2, 60 * SECOND, at, 0.0);
+    assert_eq!(
+        all_due(&mut schedule, at),
+        [Due::Renew(failing), Due::Renew(other)]
+    );
+    schedule.handle_renewed(other, 60 * SECOND, at, 0.0);
     // Not twice while the first is on its way.
     assert_eq!(all_due(&mut schedule, at + SECOND), []);
     let mut attempts = 0;
     loop {
-        schedule.handle_failed(1, at);
-        at = schedule.poll_timeout().unwrap();
+        schedule.handle_failed(failing, at);
+        at = schedule.due(failing).unwrap();
         match all_due(&mut schedule, at)[..] {
-            [Due::Renew(1)] => attempts += 1,
+            [Due::Renew(_)] => attempts += 1,
             [Due::Expired(1)] => break,
-            ref other => panic!("{other:?}"),
+            ref due => panic!("{due:?}"),
         }
     }
     // 0.25, 0.75, 1.75 and 3.75 s after the first.
     assert_eq!(attempts, 4);
     assert_eq!(at, now + 10 * SECOND);
     assert_eq!(schedule.len(), 1, "the other lock goes on");
+}
+
+/// Messages that are settled soon after they came leave the schedule as small as the number of those that are held.
+#[test]
+fn the_schedule_does_not_grow_with_the_messages_that_went_through() {
+    let start = origin();
+    let mut schedule = LockSchedule::new();
+    let mut held = std::collections::VecDeque::new();
+    for number in 0..100_000u32 {
+        let now = start + number * Duration::from_millis(1);
+        held.push_back(schedule.insert(number, 300 * SECOND, KeepLock::UntilSettled, now, 0.5));
+        if held.len() > 100 {
+            assert!(schedule.remove(held.pop_front().unwrap()).is_some());
+        }
+        assert!(schedule.queue_len() < 300, "{}", schedule.queue_len());
+    }
+    assert_eq!(schedule.len(), 100);
 }
 
 /// Two thousand messages in work, locks of 30 s, and a service that answers after 100 ms: for five minutes no lock is
@@ -117,11 +175,11 @@ fn b84_many_locks_are_renewed_without_a_storm() {
         turn += 1;
         (f64::from(turn) * 0.618_033_988_749_895).fract()
     };
-    for key in 0..LOCKS {
-        schedule.insert(key, 30 * SECOND, KeepLock::UntilSettled, start, random());
+    for name in 0..LOCKS {
+        schedule.insert(name, 30 * SECOND, KeepLock::UntilSettled, start, random());
     }
     let answer_time = Duration::from_millis(100);
-    let mut in_flight: BTreeSet<(Instant, u32)> = BTreeSet::new();
+    let mut in_flight: BTreeSet<(Instant, LockId)> = BTreeSet::new();
     let mut renewals = Vec::new();
     let end = start + 300 * SECOND;
     loop {
@@ -133,15 +191,15 @@ fn b84_many_locks_are_renewed_without_a_storm() {
         if now > end {
             break;
         }
-        while let Some(&(at, key)) = in_flight.first().filter(|(at, _)| *at <= now) {
-            in_flight.remove(&(at, key));
-            schedule.handle_renewed(key, 30 * SECOND, now, random());
+        while let Some(&(at, id)) = in_flight.first().filter(|(at, _)| *at <= now) {
+            in_flight.remove(&(at, id));
+            schedule.handle_renewed(id, 30 * SECOND, now, random());
         }
         for due in all_due(&mut schedule, now) {
-            let Due::Renew(key) = due else {
+            let Due::Renew(id) = due else {
                 panic!("{due:?}")
             };
-            in_flight.insert((now + answer_time, key));
+            in_flight.insert((now + answer_time, id));
             renewals.push(now);
         }
     }
@@ -199,52 +257,87 @@ enum Step {
     Remove(u32),
     Renewed(u32, u64),
     Failed(u32),
+    Stop(u32),
     Pass(u64),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let key = 0..6u32;
+    let name = 0..6u32;
     let step = prop_oneof![
-        (key.clone(), 0..40_000u64, 0..60_000u64).prop_map(|(k, r, keep)| Step::Insert(k, r, keep)),
-        key.clone().prop_map(Step::Remove),
-        (key.clone(), 0..40_000u64).prop_map(|(k, r)| Step::Renewed(k, r)),
-        key.prop_map(Step::Failed),
+        (name.clone(), 0..40_000u64, 0..60_000u64)
+            .prop_map(|(n, r, keep)| Step::Insert(n, r, keep)),
+        name.clone().prop_map(Step::Remove),
+        (name.clone(), 0..40_000u64).prop_map(|(n, r)| Step::Renewed(n, r)),
+        name.clone().prop_map(Step::Failed),
+        name.prop_map(Step::Stop),
         (0..20_000u64).prop_map(Step::Pass),
     ];
-    proptest::collection::vec(step, 0..60)
+    proptest::collection::vec(step, 0..200)
 }
 
 proptest! {
-    /// Whatever happens: the queue and the table agree, an expired lock is named once and is gone, and polling ends.
+    /// Whatever happens: each lock has its entry in the queue, an expired one is named once and is gone, and polling ends.
     #[test]
     fn the_schedule_keeps_its_invariants(steps in steps(), random in 0.0..1.0f64) {
         let mut now = origin();
         let mut schedule = LockSchedule::new();
+        let mut ids = HashMap::new();
         for step in steps {
             let millis = Duration::from_millis;
             match step {
-                Step::Insert(key, remaining, keep) => {
+                Step::Insert(name, remaining, keep) => {
                     let keep = if keep < 50_000 { KeepLock::For(millis(keep)) } else { KeepLock::UntilSettled };
-                    schedule.insert(key, millis(remaining), keep, now, random);
+                    let id = schedule.insert(name, millis(remaining), keep, now, random);
+                    if let Some(before) = ids.insert(name, id) {
+                        schedule.remove(before);
+                    }
                 }
-                Step::Remove(key) => { schedule.remove(&key); }
-                Step::Renewed(key, remaining) => schedule.handle_renewed(key, millis(remaining), now, random),
-                Step::Failed(key) => schedule.handle_failed(key, now),
+                Step::Remove(name) => {
+                    if let Some(id) = ids.get(&name) {
+                        schedule.remove(*id);
+                    }
+                }
+                Step::Renewed(name, remaining) => {
+                    if let Some(id) = ids.get(&name) {
+                        schedule.handle_renewed(*id, millis(remaining), now, random);
+                    }
+                }
+                Step::Failed(name) => {
+                    if let Some(id) = ids.get(&name) {
+                        schedule.handle_failed(*id, now);
+                    }
+                }
+                Step::Stop(name) => {
+                    if let Some(id) = ids.get(&name) {
+                        schedule.stop(*id);
+                    }
+                }
                 Step::Pass(time) => now += millis(time),
             }
             for due in all_due(&mut schedule, now) {
                 match due {
-                    Due::Expired(key) => prop_assert_eq!(schedule.remaining(&key, now), Duration::ZERO),
-                    Due::Renew(key) | Due::Stopped(key) => {
-                        prop_assert!(!schedule.remaining(&key, now).is_zero());
+                    Due::Expired(name) => {
+                        let id = ids.remove(&name).unwrap();
+                        prop_assert_eq!(schedule.get(id), None);
+                    }
+                    Due::Renew(id) | Due::Stopped(id) => {
+                        prop_assert!(!schedule.remaining(id, now).is_zero());
                     }
                 }
             }
-            prop_assert_eq!(schedule.locks.len(), schedule.queue.len());
-            prop_assert!(schedule.poll_timeout().is_none_or(|at| at > now));
-            for key in schedule.locks.keys() {
-                prop_assert!(!schedule.remaining(key, now).is_zero());
+            let timeout = schedule.poll_timeout();
+            prop_assert!(timeout.is_none_or(|at| at > now));
+            for id in ids.values().filter(|id| schedule.get(**id).is_some()) {
+                prop_assert!(!schedule.remaining(*id, now).is_zero());
+                prop_assert!(timeout <= schedule.due(*id));
             }
         }
+        // Each lock ends, also after all of that.
+        let held = schedule.len();
+        let mut expired = 0;
+        while let Some(at) = schedule.poll_timeout() {
+            expired += all_due(&mut schedule, at.max(now)).iter().filter(|due| matches!(due, Due::Expired(_))).count();
+        }
+        prop_assert_eq!(expired, held);
     }
 }

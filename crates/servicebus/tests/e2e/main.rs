@@ -28,3 +28,4 @@ mod settling;
 mod support;
 mod tokens;
 mod transactions;
+mod waits;

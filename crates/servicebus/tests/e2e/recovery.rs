@@ -274,10 +274,10 @@ async fn b70_management_failures() {
 
 /// A host that cannot be reached.
 #[derive(Debug)]
-struct Away {
+pub(crate) struct Away {
     inner: InMemory,
-    away: std::sync::atomic::AtomicBool,
-    tried: std::sync::atomic::AtomicUsize,
+    pub(crate) away: std::sync::atomic::AtomicBool,
+    pub(crate) tried: std::sync::atomic::AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -294,7 +294,7 @@ impl Connect for Road {
     }
 }
 
-async fn world_away() -> (World, Arc<Away>) {
+pub(crate) async fn world_away() -> (World, Arc<Away>) {
     let world = World::new().await;
     world.queue("q");
     let away = Arc::new(Away {

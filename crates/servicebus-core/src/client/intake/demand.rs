@@ -87,23 +87,32 @@ impl Intake {
         let _ = result;
     }
 
+    /// Gives the broker credit for what is to be fetched ahead, once enough was taken for that.
+    pub(super) fn refill(&self) {
+        let prefetch = usize::try_from(self.settings.prefetch).unwrap_or(usize::MAX);
+        if prefetch > 0
+            && lock(&self.flow).taken >= prefetch.div_ceil(4)
+            && let Some(link) = self.link.living()
+        {
+            self.adjust_credit(&link);
+        }
+    }
+
     /// A receive has ended: its credit is taken back, and messages that come nevertheless are not forgotten.
     fn leave(self: &Arc<Self>, count: usize, taken: usize) {
         let left_over = taken < count;
-        let prefetch = usize::try_from(self.settings.prefetch).unwrap_or(usize::MAX);
-        let refill = {
+        {
             let mut flow = lock(&self.flow);
             flow.demand = flow.demand.saturating_sub(count);
             // A session takes its messages with it.
             let kept = self.settings.mode == ReceiveMode::PeekLock && self.session().is_some();
-            if left_over && prefetch == 0 && !kept {
+            if left_over && self.settings.prefetch == 0 && !kept {
                 flow.surplus = QUIET_ROUNDS;
             }
-            prefetch > 0 && flow.taken >= prefetch.div_ceil(4)
-        };
-        if (left_over || refill)
-            && let Some(link) = self.link.living()
-        {
+        }
+        if !left_over {
+            self.refill();
+        } else if let Some(link) = self.link.living() {
             self.adjust_credit(&link);
         }
         let mut flow = lock(&self.flow);

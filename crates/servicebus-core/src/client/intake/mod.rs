@@ -1,3 +1,4 @@
+mod attached;
 mod demand;
 mod waiting;
 
@@ -10,10 +11,11 @@ use bytestring::ByteString;
 use servicebus_amqp::engine::DetachMode;
 use servicebus_amqp::types::Map;
 
+use self::attached::Attaching;
 use self::demand::{Demand, Flow, KEEP};
 use self::waiting::keep_prefetched_locks;
 use super::cell::{Cell, Mortal as _};
-use super::clock::{now, sleep_until};
+use super::clock::now;
 use super::closing::Closing;
 use super::failure::within;
 use super::fault::closed;
@@ -55,6 +57,7 @@ pub struct Intake {
     early: Mutex<HashMap<LockToken, Hold>>,
     /// Held by the receive that is served next.
     turn: tokio::sync::Mutex<()>,
+    attaching: Attaching,
     closing: Closing,
     /// Where the next peek begins.
     pub(crate) cursor: AtomicI64,
@@ -96,6 +99,7 @@ impl Intake {
             kept: Mutex::default(),
             early: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
+            attaching: Attaching::default(),
             closing: Closing::default(),
             cursor: AtomicI64::new(0),
         });
@@ -115,12 +119,13 @@ impl Intake {
         self.settings.keep_lock
     }
 
-    pub(crate) fn linger(&self) -> Duration {
-        self.settings.linger
-    }
-
     pub(crate) fn take_early(&self, token: LockToken) -> Option<Hold> {
-        lock(&self.early).remove(&token)
+        let mut early = lock(&self.early);
+        // Most often there is none, and nothing to be hashed for.
+        if early.is_empty() {
+            return None;
+        }
+        early.remove(&token)
     }
 
     /// The name of the link, for management requests that are made for it.
@@ -145,29 +150,49 @@ impl Intake {
         Ok(())
     }
 
-    /// Receives up to `max` messages: waits for the first one until the deadline, then for each further one for `linger`.
+    /// Receives a message, as [`receive`](Self::receive).
+    pub(crate) async fn receive_one<M: Mode>(
+        self: &Arc<Self>,
+        wait: Option<Duration>,
+    ) -> Result<Option<M::Message>> {
+        // One who takes message after message out of a full inbox lets others run now and then.
+        tokio::task::coop::consume_budget().await;
+        if let Some(message) = self.receive_now::<M>()? {
+            return Ok(Some(message));
+        }
+        let messages = self.receive::<M>(1, wait).await?;
+        Ok(messages.into_iter().next())
+    }
+
+    /// Takes the next message if it is here and nobody else waits for it.
+    fn receive_now<M: Mode>(self: &Arc<Self>) -> Result<Option<M::Message>> {
+        if lock(&self.flow).demand > 0 {
+            return Ok(None);
+        }
+        let message = match self.pop_one() {
+            Some(next) => self.open::<M>(next),
+            None => return Ok(None),
+        };
+        self.refill();
+        message
+    }
+
+    /// Receives up to `max` messages: waits for the first one for as long as it says, counted while the link is attached;
+    /// then for each further one for its linger.
     pub(crate) async fn receive<M: Mode>(
         self: &Arc<Self>,
         max: usize,
-        deadline: Option<Instant>,
-        linger: Duration,
+        wait: Option<Duration>,
     ) -> Result<Vec<M::Message>> {
         if max == 0 {
             return Ok(Vec::new());
         }
         let mut demand = Demand::enter(self, max);
-        let closed_or_late = async {
-            tokio::select! {
-                () = self.closing.closed() => {}
-                () = self.node.shared.closing.closed() => {}
-                () = sleep_until(deadline) => {}
-            }
-        };
-        let mut over = std::pin::pin!(closed_or_late);
+        let mut over = std::pin::pin!(self.over(wait));
         let _turn = tokio::select! {
             biased;
             turn = self.turn.lock() => turn,
-            () = &mut over => return self.nothing(),
+            over = &mut over => return self.nothing(over),
         };
         let mut operation = Operation::new(&self.node, "receive");
         loop {
@@ -175,19 +200,26 @@ impl Intake {
                 self.absorb(&dead);
             }
             if self.available() > 0 {
-                self.gather(max, deadline, linger).await;
+                let over = tokio::select! {
+                    biased;
+                    () = self.gather(max) => None,
+                    over = &mut over => Some(over),
+                };
                 let messages = self.take::<M>(max)?;
                 demand.taken = messages.len();
                 if !messages.is_empty() {
                     return Ok(messages);
                 }
                 // Their locks were over.
+                if let Some(over) = over {
+                    return self.nothing(over);
+                }
                 continue;
             }
             let wait = tokio::select! {
                 biased;
                 wait = self.wait_for_message(&operation) => wait,
-                () = &mut over => return self.nothing(),
+                over = &mut over => return self.nothing(over),
             };
             let Err((lived, error)) = wait else { continue };
             if self.session().is_some() {
@@ -201,18 +233,21 @@ impl Intake {
             }
             tokio::select! {
                 biased;
-                () = &mut over => return self.nothing(),
-                again = operation.failed(error) => again?,
+                over = &mut over => return self.nothing(over),
+                again = operation.failed(error) => if let Err(error) = again {
+                    self.attaching.failed(&error);
+                    return Err(error);
+                },
             }
         }
     }
 
     /// The end of a receive that got nothing.
-    fn nothing<T>(&self) -> Result<Vec<T>> {
+    fn nothing<T>(&self, over: Result<()>) -> Result<Vec<T>> {
         if self.is_closed() {
             return Err(self.node.about(closed()));
         }
-        Ok(Vec::new())
+        over.map(|()| Vec::new())
     }
 
     /// Waits until a message is there. The error tells how long the link lived.
@@ -279,6 +314,7 @@ impl Intake {
         let link = Box::pin(self.node.shared.closing.unless_closed(link)).await?;
         // It may have been closed while the link was attached.
         self.check()?;
+        self.attaching.succeeded();
         Ok(link)
     }
 
@@ -299,7 +335,7 @@ impl Intake {
     }
 
     /// Waits for more messages after the first.
-    async fn gather(&self, max: usize, deadline: Option<Instant>, linger: Duration) {
+    async fn gather(&self, max: usize) {
         let mut asked = false;
         loop {
             let Some(link) = self.link.living() else {
@@ -316,9 +352,7 @@ impl Intake {
             tokio::select! {
                 biased;
                 more = more => if more.is_err() { return },
-                () = tokio::time::sleep(linger) => return,
-                () = sleep_until(deadline) => return,
-                () = self.closing.closed() => return,
+                () = tokio::time::sleep(self.settings.linger) => return,
             }
         }
     }
@@ -333,27 +367,47 @@ impl Intake {
             }
             lock(&self.flow).taken += taken.len();
             while let Some(next) = taken.next() {
-                let (link, delivery) = (Arc::clone(&next.link), next.delivery.delivery);
-                let error = match M::receive(next, self) {
-                    Ok(message) => {
-                        messages.extend(message);
-                        continue;
+                match self.open::<M>(next) {
+                    Ok(message) => messages.extend(message),
+                    Err(error) if messages.is_empty() => {
+                        let mut kept = lock(&self.kept);
+                        taken.rev().for_each(|rest| kept.push_front(rest));
+                        return Err(error);
                     }
-                    Err(error) => error,
-                };
-                tracing::warn!(entity = %self.node.address, %error, "a message cannot be read");
-                if self.settings.mode == ReceiveMode::PeekLock {
-                    // It counts as failed, so that it does not come for ever.
-                    link.refuse(delivery);
-                }
-                if messages.is_empty() {
-                    let mut kept = lock(&self.kept);
-                    taken.rev().for_each(|rest| kept.push_front(rest));
-                    return Err(self.node.about(error));
+                    // It was told of in the log.
+                    Err(_) => {}
                 }
             }
         }
         Ok(messages)
+    }
+
+    /// The message of a delivery; `None` when its lock is over.
+    fn open<M: Mode>(&self, taken: Taken) -> Result<Option<M::Message>> {
+        let (link, delivery) = (Arc::clone(&taken.link), taken.delivery.delivery);
+        M::receive(taken, self).map_err(|error| {
+            tracing::warn!(entity = %self.node.address, %error, "a message cannot be read");
+            if self.settings.mode == ReceiveMode::PeekLock {
+                // It counts as failed, so that it does not come for ever.
+                link.refuse(delivery);
+            }
+            self.node.about(error)
+        })
+    }
+
+    /// The next delivery of the attached link.
+    fn pop_one(&self) -> Option<Taken> {
+        let link = self.link.living()?;
+        if !lock(&self.kept).is_empty() {
+            return None;
+        }
+        let (delivery, arrived) = link.link.try_take()?;
+        lock(&self.flow).taken += 1;
+        Some(Taken {
+            delivery,
+            arrived,
+            link,
+        })
     }
 
     fn pop(&self, max: usize) -> Vec<Taken> {
