@@ -45,7 +45,10 @@ impl Timers {
         self.sent(now);
     }
 
+    /// Our close was sent. Nothing may follow it (AMQP 1.0 §2.7.9), no heartbeat either: only the wait for the peer's close
+    /// is timed.
     pub(super) fn closing(&mut self, now: Instant, timeout: Duration) {
+        self.stop();
         self.deadline = now.checked_add(timeout);
     }
 

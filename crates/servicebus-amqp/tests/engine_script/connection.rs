@@ -482,3 +482,23 @@ fn closes_that_cross() {
     peer.silent();
     peer.quiet();
 }
+
+/// §2.7.9: the sender of a close sends nothing more, so neither a heartbeat nor a second close for the peer's silence.
+#[test]
+fn nothing_follows_our_close() {
+    let mut open = open();
+    open.idle_time_out = Some(1000);
+    let mut config = Config::new("client");
+    config.idle_timeout = Some(Duration::from_secs(3));
+    let mut peer = Peer::of_client_with(config, open);
+    peer.engine.close(peer.now, None);
+    assert!(matches!(peer.frame(), Performative::Close(_)));
+    for _ in 0..5 {
+        peer.advance(Duration::from_secs(1));
+        assert!(peer.raw_frame().is_none());
+    }
+    assert!(matches!(
+        peer.event(),
+        Event::Closed(ConnectionError::ClosedLocally)
+    ));
+}
