@@ -142,19 +142,14 @@ impl Receiver {
         self.draining && self.credit() == 0
     }
 
-    /// Counts a delivery that the application does not see: it gets another one for it. `true`: a flow is due.
-    fn count_unseen(&mut self) -> bool {
+    /// Counts deliveries that the application does not see: the credit that they took is given again. `true`: a flow is due.
+    fn count_unseen(&mut self, deliveries: u32) -> bool {
         let credit = self.credit();
-        self.delivery_count = self.delivery_count.wrapping_add(1);
+        self.delivery_count = self.delivery_count.wrapping_add(deliveries);
+        self.count_limit();
         match self.mode {
-            CreditMode::Window(_) => {
-                self.count_limit();
-                self.release(1)
-            }
-            CreditMode::Exact(_) if self.draining => {
-                self.count_limit();
-                false
-            }
+            CreditMode::Window(_) => self.release(credit - self.credit()),
+            CreditMode::Exact(_) if self.draining => false,
             CreditMode::Exact(_) => {
                 self.set_credit(credit);
                 credit > 0
@@ -168,21 +163,24 @@ impl Receiver {
         }
     }
 
-    /// The sender's flow: it may have moved the delivery-count on. `true`: this completes a drain.
-    fn on_flow(&mut self, flow: &Flow) -> bool {
-        if let Some(count) = flow.delivery_count
-            && serial::distance(self.delivery_count, count) > 0
-            && self.partial.is_none()
-        {
-            self.delivery_count = count;
-            self.count_limit();
-            if serial::distance(self.highest_limit, count) > 0 {
-                self.highest_limit = count;
-            }
+    /// The sender may move the delivery-count on without a delivery (AMQP 1.0 §2.6.7), as it does to answer a drain: also one
+    /// that was given up meanwhile, and then it used up what credit it was given since. `true`: a flow is due.
+    fn on_delivery_count(&mut self, count: u32) -> bool {
+        let skipped = serial::distance(self.delivery_count, count);
+        if skipped <= 0 || self.partial.is_some() {
+            return false;
         }
-        // Some senders state that nothing is left without moving the count.
+        if serial::distance(self.highest_limit, count) > 0 {
+            self.highest_limit = count;
+        }
+        self.count_unseen(skipped.unsigned_abs())
+    }
+
+    /// Whether the sender's flow completes a drain. Some senders state that nothing is left without moving the count.
+    fn completes_drain(&mut self, flow: &Flow) -> bool {
         let done = self.draining && (self.credit() == 0 || flow.link_credit == Some(0));
         if done {
+            self.draining = false;
             self.limit = self.delivery_count;
         }
         done
@@ -287,11 +285,13 @@ impl Connection {
         else {
             return;
         };
-        if receiver.on_flow(flow) {
-            receiver.draining = false;
+        let due = flow
+            .delivery_count
+            .is_some_and(|count| receiver.on_delivery_count(count));
+        if receiver.completes_drain(flow) {
             self.events.push_back(Event::Drained { link });
         }
-        if flow.echo {
+        if due || flow.echo {
             self.link_flow_due(slot);
         }
     }
@@ -403,7 +403,7 @@ impl Connection {
         let resumed = transfer.resume || partial.as_ref().is_some_and(|partial| partial.resumed);
         let payload = if resumed { Bytes::new() } else { payload };
         if transfer.aborted || (resumed && !transfer.more) {
-            if receiver.count_unseen() {
+            if receiver.count_unseen(1) {
                 self.link_flow_due(slot);
             } else if receiver.draining && receiver.credit() == 0 {
                 receiver.draining = false;

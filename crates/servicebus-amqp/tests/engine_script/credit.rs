@@ -147,6 +147,26 @@ fn b36_a_drain_that_is_never_answered_is_given_up() {
     peer.quiet();
 }
 
+/// The peer answered the drain before it saw the credit that was given after it, and so used that up as well: it is given
+/// again, or the link would wait for ever.
+#[test]
+fn b36_the_late_answer_to_a_drain_costs_no_credit() {
+    for mode in [CreditMode::Exact(5), CreditMode::Window(5)] {
+        let (mut peer, _, link) = receiver(10);
+        peer.engine.drain(link).unwrap();
+        assert!(peer.sent_flow().drain);
+        peer.engine.set_credit(link, mode).unwrap();
+        let flow = peer.sent_flow();
+        assert_eq!((flow.delivery_count, flow.link_credit), (Some(0), Some(5)));
+        peer.flow(sender_flow(10, Some(0), true));
+        let flow = peer.sent_flow();
+        assert_eq!((flow.delivery_count, flow.link_credit), (Some(10), Some(5)));
+        assert!(!flow.drain);
+        peer.silent();
+        peer.quiet();
+    }
+}
+
 #[test]
 fn b37_drain_replies_in_all_shapes() {
     let shapes: [&[Flow]; 5] = [
