@@ -104,6 +104,23 @@ async fn two_busy_peers_never_stall() {
     timeout(LIMIT * 3, all).await.unwrap();
 }
 
+/// Taken deliveries are reported to the engine some at a time; what was not reported yet is not lost with a new window.
+#[tokio::test]
+async fn a_window_that_is_set_again_stays_as_wide() {
+    let (client, listener) = connections();
+    let (ours, theirs) = sessions(&client, &listener).await;
+    let window = CreditMode::Window(8);
+    let (sender, receiver) = link(&ours, &theirs, window).await;
+    for _ in 0..20 {
+        let mut settled = message("m");
+        settled.settled = true;
+        timeout(LIMIT, sender.send(settled)).await.unwrap().unwrap();
+        receiver.recv().await.unwrap();
+        receiver.set_credit(window).unwrap();
+    }
+    assert_eq!(receiver.status().unwrap().credit, 8);
+}
+
 #[tokio::test]
 async fn a_second_mode_settlement_reports_what_the_sender_answers() {
     let (client, listener) = connections();

@@ -129,15 +129,14 @@ impl ReceiverLink {
     ///
     /// Why the link ended.
     pub fn set_credit(&self, credit: CreditMode) -> Result<(), LinkError> {
-        self.link
-            .shared
-            .window
-            .store(window_of(credit), Ordering::Relaxed);
-        self.link.shared.taken.store(0, Ordering::Relaxed);
-        let result = self
-            .link
-            .endpoint()
-            .with(|connection, _| connection.set_credit(self.link.key, credit));
+        let shared = &self.link.shared;
+        shared.window.store(window_of(credit), Ordering::Relaxed);
+        // What was taken and not reported would count as held for ever.
+        let taken = shared.taken.swap(0, Ordering::Relaxed);
+        let result = self.link.endpoint().with(|connection, _| {
+            connection.release(self.link.key, taken)?;
+            connection.set_credit(self.link.key, credit)
+        });
         result.map_err(|error| self.link.ended_or(error))
     }
 
