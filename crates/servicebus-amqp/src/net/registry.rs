@@ -18,6 +18,8 @@ pub(super) struct Registry {
     connection: Arc<ConnectionShared>,
     sessions: Slots<SessionKey, Arc<SessionShared>>,
     links: Slots<LinkKey, LinkEntry>,
+    /// The sessions of links that the peer asked for. One that was answered stays until its slot is used again.
+    requested_links: Slots<LinkKey, SessionKey>,
     pub(super) operations: Operations,
     /// The operations that settle received deliveries, by the slot of the delivery.
     settling: Vec<Option<(DeliveryKey, OperationId)>>,
@@ -43,6 +45,7 @@ impl Registry {
             connection,
             sessions: Slots::default(),
             links: Slots::default(),
+            requested_links: Slots::default(),
             operations: Operations::default(),
             settling: Vec::new(),
             requested_sessions: VecDeque::new(),
@@ -105,6 +108,11 @@ impl Registry {
         if let Some(entry) = self.links.remove(key.slot(), key) {
             self.operations.fail_link(key, &error);
             entry.link.end(error);
+        } else if let Some(session) = self.requested_links.remove(key.slot(), key)
+            && let Some(session) = self.sessions.get(session.slot(), session)
+        {
+            // It would wait for someone to accept it for as long as the session lasts, and so would all that follow.
+            session.withdraw_request(key);
         }
     }
 
@@ -184,11 +192,12 @@ impl Application for Registry {
                 link,
                 attach,
             } => {
-                if let Some(session) = self.sessions.get(session.slot(), session) {
-                    session.push_request(RequestedLink {
+                if let Some(shared) = self.sessions.get(session.slot(), session) {
+                    shared.push_request(RequestedLink {
                         key: link,
                         attach: Arc::from(attach),
                     });
+                    self.requested_links.insert(link.slot(), link, session);
                 }
             }
             Event::LinkDetached { link, error } => self.end_link(link, error),

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::connection::{Connection, wait};
 use super::link::{Link, LinkShared, ReceiverLink, SenderLink};
 use super::registry::RequestedLink;
-use crate::engine::{CreditMode, LinkError, LinkOptions, SessionError, SessionKey};
+use crate::engine::{CreditMode, LinkError, LinkKey, LinkOptions, SessionError, SessionKey};
 use crate::types::{AmqpError, Attach, Begin, Role, condition};
 
 /// A session (AMQP 1.0 §2.5): a handle that can be cloned.
@@ -220,6 +220,11 @@ impl SessionShared {
     pub(super) fn push_request(&self, requested: RequestedLink) {
         self.requested().push_back(requested);
         self.notify.notify_waiters();
+    }
+
+    /// The peer has taken a request back.
+    pub(super) fn withdraw_request(&self, link: LinkKey) {
+        self.requested().retain(|requested| requested.key != link);
     }
 
     fn requested(&self) -> MutexGuard<'_, VecDeque<RequestedLink>> {

@@ -1,10 +1,10 @@
 use std::time::Duration;
 
 use servicebus_amqp::engine::{
-    Config, ConnectionError, CreditMode, LinkError, SessionError, SessionOptions, Side,
+    Config, ConnectionError, CreditMode, LinkError, LinkOptions, SessionError, SessionOptions, Side,
 };
 use servicebus_amqp::net::{Connection, DeliveryError};
-use servicebus_amqp::types::{AmqpError, condition};
+use servicebus_amqp::types::{AmqpError, Source, Target, condition};
 use tokio::io::{AsyncReadExt as _, DuplexStream};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -178,6 +178,25 @@ async fn a_detach_that_is_never_answered_frees_all_who_wait() {
         waiting.await,
         Err(DeliveryError::NotTransferred(LinkError::NoAnswer))
     ));
+}
+
+/// A peer that attaches and detaches again and again must not fill the queue of those that wait to be accepted.
+#[tokio::test(start_paused = true)]
+async fn a_link_that_the_peer_takes_back_is_not_accepted() {
+    let (client, listener) = connections();
+    let (ours, theirs) = sessions(&client, &listener).await;
+    for name in ["one", "two"] {
+        let options = LinkOptions::new(Source::new("here"), Target::new("there"));
+        let error = ours
+            .attach_sender(name, options, Duration::from_secs(1))
+            .await
+            .unwrap_err();
+        assert!(matches!(error, LinkError::NoAnswer), "{error}");
+    }
+    // Virtual time, which passes once both sides have nothing to do.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let (_sender, receiver) = link(&ours, &theirs, CreditMode::Exact(1)).await;
+    assert_eq!(receiver.peer_attach().unwrap().name, "link");
 }
 
 /// A stream through a relay that can be stopped without closing anything, as a firewall drops a flow.
