@@ -270,12 +270,12 @@ impl IncomingLink {
     ///
     /// # Errors
     ///
-    /// [`LinkError`] when the peer has gone meanwhile, or the attach cannot be made.
+    /// [`LinkError`] when the peer has gone meanwhile, or our attach does not fit its limits; the link is refused then.
     pub fn accept(mut self, options: LinkOptions) -> Result<AcceptedLink, LinkError> {
-        self.answered = true;
         let shared = Arc::new(LinkShared::new(options.credit));
         let key = self.requested.key;
-        self.session
+        let accepted = self
+            .session
             .inner
             .connection
             .endpoint()
@@ -283,7 +283,9 @@ impl IncomingLink {
                 connection.accept_attach(key, options)?;
                 registry.add_link(key, self.session.inner.key, Arc::clone(&shared));
                 Ok::<_, LinkError>(())
-            })?;
+            });
+        accepted.map_err(|error| self.session.ended_or(error))?;
+        self.answered = true;
         let role = self.attach().role;
         shared.attached(Arc::clone(&self.requested.attach));
         let link = Link::new(self.session.clone(), key, shared);

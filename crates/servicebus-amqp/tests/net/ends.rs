@@ -1,15 +1,16 @@
 use std::time::Duration;
 
 use servicebus_amqp::engine::{
-    Config, ConnectionError, CreditMode, LinkError, LinkOptions, SessionError, SessionOptions, Side,
+    Config, ConnectionError, CreditMode, LinkError, LinkOptions, RequestError, SessionError,
+    SessionOptions, Side,
 };
 use servicebus_amqp::net::{Connection, DeliveryError};
-use servicebus_amqp::types::{AmqpError, Source, Target, condition};
+use servicebus_amqp::types::{AmqpError, Map, Source, Target, condition};
 use tokio::io::{AsyncReadExt as _, DuplexStream};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::pair::{LIMIT, connections, exchange, link, message, sessions};
+use crate::pair::{LIMIT, connections, connections_with, exchange, link, message, sessions};
 
 #[tokio::test]
 async fn closing_twice_gives_the_same_end() {
@@ -197,6 +198,37 @@ async fn a_link_that_the_peer_takes_back_is_not_accepted() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let (_sender, receiver) = link(&ours, &theirs, CreditMode::Exact(1)).await;
     assert_eq!(receiver.peer_attach().unwrap().name, "link");
+}
+
+/// The peer gets an answer, and need not wait for its time-out.
+#[tokio::test]
+async fn a_link_whose_answer_cannot_be_sent_is_refused() {
+    let mut small = Config::new("client");
+    small.max_frame_size = 512;
+    let (client, listener) = connections_with(small, Config::new("listener"));
+    let (ours, theirs) = sessions(&client, &listener).await;
+    let options = LinkOptions::new(Source::new("here"), Target::new("there"));
+    let (attached, accepted) = tokio::join!(ours.attach_sender("link", options, LIMIT), async {
+        let incoming = theirs.accept().await.unwrap();
+        let mut answer = LinkOptions::answer(incoming.attach());
+        answer.properties = Some(Map::new().with("k", "x".repeat(600)));
+        incoming.accept(answer)
+    });
+    let error = accepted.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            LinkError::Refused(RequestError::FrameTooLarge {
+                max_frame_size: 512
+            })
+        ),
+        "{error}"
+    );
+    let error = attached.unwrap_err();
+    assert!(
+        matches!(error, LinkError::DetachedByPeer { error: Some(_), .. }),
+        "{error}"
+    );
 }
 
 /// A stream through a relay that can be stopped without closing anything, as a firewall drops a flow.
