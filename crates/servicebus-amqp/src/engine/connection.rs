@@ -147,7 +147,17 @@ impl Connection {
                     input.clear();
                     return Intake::Drained;
                 }
-                Phase::SaslVerdict => return Intake::Drained,
+                // What the client sends without waiting stays in the input, up to what one frame may be.
+                Phase::SaslVerdict if input.len() <= self.config.max_frame_size as usize => {
+                    return Intake::Drained;
+                }
+                Phase::SaslVerdict => {
+                    self.protocol_error(AmqpError::new(
+                        condition::RESOURCE_LIMIT_EXCEEDED,
+                        "too much was sent before the outcome of SASL",
+                    ));
+                    continue;
+                }
                 Phase::AnyHeader | Phase::SaslHeader | Phase::AmqpHeader => {
                     let Some(&header) = input.first_chunk::<8>() else {
                         return Intake::Drained;

@@ -1,12 +1,14 @@
 //! What a hostile peer can try. Bounds are on what the engine does, not on how long it takes.
 
 use bytes::{Bytes, BytesMut};
-use servicebus_amqp::codec::encode_frame;
+use servicebus_amqp::codec::{SASL_HEADER, encode_frame, encode_sasl};
 use servicebus_amqp::engine::{
-    Config, ConnectionError, CreditMode, Event, Intake, LinkError, OutgoingDelivery, SessionError,
+    Config, ConnectionError, CreditMode, Event, Intake, LinkError, OutgoingDelivery, PlainAmqp,
+    Sasl, SessionError, Side,
 };
 use servicebus_amqp::types::{
-    Begin, DeliveryState, Detach, Disposition, End, Flow, Performative, Role, Transfer, condition,
+    Begin, DeliveryState, Detach, Disposition, End, Flow, Performative, Role, SaslFrame, SaslInit,
+    Symbol, Transfer, condition,
 };
 
 use crate::peer::{CHANNEL, Peer, attach, begin, credit, options, transfer};
@@ -329,6 +331,36 @@ fn ten_thousand_links_are_small() {
     }
     peer.silent();
     assert!(!peer.engine.is_closed());
+}
+
+/// What a client sends before it is authenticated is not decoded, and must not pile up either.
+#[test]
+fn input_before_the_verdict_is_bounded() {
+    let mut config = Config::new("listener");
+    config.max_frame_size = 1000;
+    config.sasl = Sasl::Listener {
+        mechanisms: vec![Symbol::from_static("PLAIN")],
+        plain_amqp: PlainAmqp::Refuse,
+    };
+    let mut peer = Peer::new(config, Side::Listener);
+    peer.bytes(&SASL_HEADER);
+    let init = SaslFrame::Init(SaslInit {
+        mechanism: Symbol::from_static("PLAIN"),
+        initial_response: None,
+        hostname: None,
+    });
+    let mut bytes = BytesMut::new();
+    encode_sasl(&mut bytes, &init);
+    peer.bytes(&bytes);
+    assert!(matches!(peer.event(), Event::SaslInit(_)));
+    peer.bytes(&[0; 1000]);
+    peer.quiet();
+    peer.bytes(&[0]);
+    assert!(matches!(
+        peer.event(),
+        Event::Closed(ConnectionError::Protocol(error)) if error.condition == condition::RESOURCE_LIMIT_EXCEEDED
+    ));
+    assert_eq!(peer.engine.poll_timeout(), None);
 }
 
 /// A peer that sends garbage as the first thing, or after the handshake.
