@@ -4,7 +4,8 @@ use super::connection::{Connection, Violation};
 use super::link::{End, Link, LinkState};
 use super::session::Session;
 use super::{DeliveryKey, Event, LinkKey, OnOutcome, RequestError, Settle, id_ring, serial, trace};
-use crate::types::{AmqpError, DeliveryState, Disposition, Performative, Role, condition};
+use crate::codec::encode_frame;
+use crate::types::{AmqpError, DeliveryState, Disposition, Outcome, Performative, Role, condition};
 
 /// A delivery that we sent or will send.
 #[derive(Debug)]
@@ -109,6 +110,7 @@ impl Connection {
     ///
     /// [`RequestError::Stale`]: settled already (perhaps by the peer), or the link is gone.
     /// [`RequestError::WrongState`]: not transferred yet, or stated before and the peer has not answered.
+    /// [`RequestError::FrameTooLarge`]: the peer takes no frame with this state.
     pub fn settle(
         &mut self,
         delivery: DeliveryKey,
@@ -120,6 +122,7 @@ impl Connection {
             generation,
             role,
         } = delivery;
+        self.check_size(&state)?;
         let settled = settle == Settle::First;
         let (link, id) = match role {
             Role::Receiver => {
@@ -155,6 +158,30 @@ impl Connection {
             }
         }
         self.mark_dirty(session);
+        Ok(())
+    }
+
+    /// Checks that a disposition with this state fits a frame of the peer.
+    fn check_size(&self, state: &DeliveryState) -> Result<(), RequestError> {
+        if is_small(state) {
+            return Ok(());
+        }
+        // Rare enough to be measured by writing it.
+        let disposition = Disposition {
+            role: Role::Receiver,
+            first: u32::MAX,
+            last: Some(u32::MAX),
+            settled: true,
+            state: Some(state.clone()),
+            batchable: false,
+        };
+        let mut frame = BytesMut::new();
+        encode_frame(&mut frame, 0, &Performative::Disposition(disposition));
+        if frame.len() > self.peer_max_frame_size as usize {
+            return Err(RequestError::FrameTooLarge {
+                max_frame_size: self.peer_max_frame_size,
+            });
+        }
         Ok(())
     }
 
@@ -367,4 +394,21 @@ fn delivery_is_reported(delivery: Option<&Outgoing>) -> bool {
 
 fn is_terminal(state: &DeliveryState) -> bool {
     state.outcome().is_some()
+}
+
+/// Whether every peer takes a disposition with this state: frames of 512 bytes are the least that there is.
+fn is_small(state: &DeliveryState) -> bool {
+    let small = |outcome: &Outcome| match outcome {
+        Outcome::Accepted | Outcome::Released | Outcome::Rejected(None) => true,
+        Outcome::Modified(modified) => modified.message_annotations.is_none(),
+        Outcome::Rejected(Some(_)) | Outcome::Declared { .. } => false,
+    };
+    match state {
+        DeliveryState::Outcome(outcome) => small(outcome),
+        DeliveryState::Transactional(state) => {
+            state.txn_id.len() <= 256 && state.outcome.as_ref().is_none_or(small)
+        }
+        DeliveryState::Received { .. } => true,
+        DeliveryState::Unknown(_) => false,
+    }
 }

@@ -1,14 +1,14 @@
 use bytes::Bytes;
 use servicebus_amqp::engine::{
-    CreditMode, DrainPolicy, Event, LinkError, LinkKey, LinkOptions, OutgoingDelivery,
+    Config, CreditMode, DrainPolicy, Event, LinkError, LinkKey, LinkOptions, OutgoingDelivery,
     RequestError, SessionKey, Settle,
 };
 use servicebus_amqp::types::{
-    DeliveryState, Disposition, Flow, Outcome, Performative, ReceiverSettleMode, Role, Transfer,
+    AmqpError, DeliveryState, Disposition, Flow, Outcome, Performative, ReceiverSettleMode, Role, Transfer,
     condition,
 };
 
-use crate::peer::{Peer, begin, credit, options, transfer};
+use crate::peer::{Peer, begin, credit, open, options, transfer};
 
 fn exactly(n: u32) -> LinkOptions {
     let mut options = options();
@@ -429,6 +429,39 @@ fn the_peers_answer_to_a_second_mode_settlement_is_an_event() {
     );
     assert_eq!(peer.engine.link(link).unwrap().unsettled, 0);
     peer.silent();
+}
+
+/// A disposition cannot be divided: one that is larger than the peer's frames would end the connection.
+#[test]
+fn a_state_beyond_the_peers_frames_is_refused() {
+    let mut open = open();
+    open.max_frame_size = 512;
+    let mut peer = Peer::of_client_with(Config::new("client"), open);
+    let session = peer.session(begin());
+    peer.link(session, Role::Receiver, 0, exactly(2));
+    peer.frames();
+    peer.transfer(&transfer(0, 0), b"m");
+    let Event::Delivery(delivery) = peer.event() else {
+        panic!("no delivery");
+    };
+    let rejected = |length| {
+        let error = AmqpError::new(condition::PRECONDITION_FAILED, "x".repeat(length));
+        DeliveryState::Outcome(Outcome::Rejected(Some(Box::new(error))))
+    };
+    for settle in [Settle::First, Settle::Second] {
+        assert_eq!(
+            peer.engine.settle(delivery.delivery, rejected(512), settle),
+            Err(RequestError::FrameTooLarge {
+                max_frame_size: 512
+            })
+        );
+    }
+    peer.silent();
+    // It is as if nothing had been asked.
+    peer.engine
+        .settle(delivery.delivery, rejected(400), Settle::Second)
+        .unwrap();
+    assert_eq!(peer.sent_disposition().state, Some(rejected(400)));
 }
 
 #[test]

@@ -187,7 +187,8 @@ impl ReceiverLink {
     ///
     /// # Errors
     ///
-    /// [`DeliveryError::Refused`] when it is settled already, perhaps by the peer, or the link has ended.
+    /// [`DeliveryError::Refused`] when it is settled already, perhaps by the peer, the link has ended, or the state does not
+    /// fit a frame of the peer.
     pub fn settle(&self, delivery: DeliveryKey, state: DeliveryState) -> Result<(), DeliveryError> {
         let result = self
             .link
@@ -202,7 +203,8 @@ impl ReceiverLink {
     ///
     /// # Errors
     ///
-    /// [`DeliveryError::Refused`] when it is settled already, perhaps by the peer, or the link has ended.
+    /// [`DeliveryError::Refused`] when it is settled already, perhaps by the peer, the link has ended, or the state does not
+    /// fit a frame of the peer.
     pub fn settle_confirmed(
         &self,
         delivery: DeliveryKey,
