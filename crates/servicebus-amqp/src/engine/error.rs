@@ -63,7 +63,7 @@ pub enum SessionError {
         /// The peer's limit.
         channel_max: u16,
     },
-    /// The request was refused here. Reported by what drives the engine.
+    /// The request was refused here: by what drives the engine, or by the engine when it learnt the peer's limits.
     #[error(transparent)]
     Refused(#[from] RequestError),
     /// The peer did not answer the begin in time. Reported by what drives the engine.

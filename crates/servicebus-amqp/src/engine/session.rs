@@ -183,8 +183,9 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// [`RequestError::ChannelMax`]; [`FrameTooLarge`](RequestError::FrameTooLarge) (before the peer's open is there
-    /// 512 bytes are the limit); [`Stale`](RequestError::Stale) when the connection is closing or closed.
+    /// [`RequestError::ChannelMax`]; [`FrameTooLarge`](RequestError::FrameTooLarge);
+    /// [`Stale`](RequestError::Stale) when the connection is closing or closed. Before the peer's open is there its limits
+    /// are not known: what they refuse then is a [`Event::SessionEnded`].
     pub fn begin(&mut self, options: SessionOptions) -> Result<SessionKey, RequestError> {
         if matches!(self.phase, Phase::Closing | Phase::Closed) {
             return Err(RequestError::Stale);
@@ -226,15 +227,22 @@ impl Connection {
             return Ok(());
         }
         let state = std::mem::replace(&mut session.state, SessionState::BeginSent);
-        match state {
-            SessionState::Waiting(begin) => {
-                self.emit_within_limit(channel, &Performative::Begin(begin))
+        let SessionState::Waiting(begin) = state else {
+            session.state = state;
+            return Ok(());
+        };
+        let performative = Performative::Begin(begin);
+        let result = self.emit_within_limit(channel, &performative);
+        if result.is_err() && !open {
+            // 512 bytes are the limit only until the peer's open is there.
+            if let (Some(session), Performative::Begin(begin)) =
+                (self.sessions.get_mut(slot), performative)
+            {
+                session.state = SessionState::Waiting(begin);
             }
-            state => {
-                session.state = state;
-                Ok(())
-            }
+            return Ok(());
         }
+        result
     }
 
     /// Sends the begins, and the attaches, that had to wait.
@@ -247,14 +255,8 @@ impl Connection {
             let channel_max = self.peer_channel_max;
             if self.phase == Phase::Open && session.channel > channel_max {
                 self.drop_session(slot, Some(SessionError::ChannelMax { channel_max }));
-            } else if let Err(RequestError::FrameTooLarge { max_frame_size }) =
-                self.send_begin(slot)
-            {
-                let error = AmqpError::new(
-                    condition::FRAME_SIZE_TOO_SMALL,
-                    format!("the begin does not fit a frame of {max_frame_size} bytes"),
-                );
-                self.drop_session(slot, Some(SessionError::Protocol(Box::new(error))));
+            } else if let Err(error) = self.send_begin(slot) {
+                self.drop_session(slot, Some(SessionError::Refused(error)));
             } else {
                 self.attach_waiting(slot);
             }
