@@ -14,7 +14,7 @@ pub struct SessionOptions {
     ///
     /// The window is renewed whenever half of it is used, whatever the links do.
     pub incoming_window: u32,
-    /// The highest handle to accept, so that the peer can attach `handle_max + 1` links. Default 16 383.
+    /// The highest handle to accept, so that the peer can attach `handle_max + 1` links; at most 2^32 − 2. Default 16 383.
     pub handle_max: u32,
     /// Properties to state in begin.
     pub properties: Option<Map>,

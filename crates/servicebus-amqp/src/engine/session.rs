@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 
-use super::arena::List;
+use super::arena::{List, NONE};
 use super::connection::{Connection, Violation};
 use super::disposition::Pending;
 use super::handshake::Phase;
@@ -84,7 +84,8 @@ impl Session {
             peer_window: 0,
             next_delivery_id: serial::start(ids.delivery_id),
             peer_delivery_id: None,
-            handle_max: options.handle_max,
+            // The highest number stands for no handle.
+            handle_max: options.handle_max.min(NONE - 1),
             peer_handle_max: 0,
             handles: OwnNumbers::default(),
             peer_handles: PeerNumbers::default(),

@@ -196,6 +196,33 @@ fn handles_at_the_extremes() {
     ));
 }
 
+/// The highest handle of all is told apart from no handle by not being taken.
+#[test]
+fn the_highest_handle_is_beyond_every_limit() {
+    let mut config = Config::new("listener");
+    config.accepted_sessions.handle_max = u32::MAX;
+    let mut peer = Peer::of_listener_with(config);
+    let begin = Begin {
+        remote_channel: None,
+        ..begin()
+    };
+    peer.send(CHANNEL, Performative::Begin(Box::new(begin)));
+    assert!(matches!(peer.event(), Event::SessionRequested { .. }));
+    let Performative::Begin(answer) = peer.frame() else {
+        panic!("no begin");
+    };
+    assert_eq!(answer.handle_max, u32::MAX - 1);
+    peer.request(Role::Sender, u32::MAX - 1, options());
+    peer.send(
+        CHANNEL,
+        Performative::Attach(attach("beyond", u32::MAX, Role::Sender)),
+    );
+    assert!(matches!(
+        peer.event(),
+        Event::Closed(ConnectionError::Protocol(error)) if error.condition == condition::FRAMING_ERROR
+    ));
+}
+
 #[test]
 fn channels_at_the_extremes() {
     let mut peer = Peer::of_listener();
