@@ -43,7 +43,7 @@ const FLUSH_TIME: Duration = Duration::from_secs(1);
 ///
 /// Reading never waits for writing: while the peer does not take what we wrote, what it sends is still handled, so two
 /// busy peers cannot block one another.
-pub(super) struct Driver<A, S> {
+pub(super) struct Driver<A: Application, S: ByteStream> {
     shared: Arc<Shared<A>>,
     stream: S,
     max_frame_size: usize,
@@ -260,7 +260,7 @@ impl<A: Application, S: ByteStream> Future for Driver<A, S> {
     }
 }
 
-impl<A, S> Driver<A, S> {
+impl<A: Application, S: ByteStream> Driver<A, S> {
     /// Makes room for the next read.
     ///
     /// The frames of a buffer are slices of it, so it is used again only when all of them are dropped. Fresh memory costs
@@ -303,6 +303,16 @@ impl<A, S> Driver<A, S> {
             self.read_size = MIN_READ;
         }
         self.output.release_memory();
+    }
+}
+
+impl<A: Application, S: ByteStream> Drop for Driver<A, S> {
+    /// A runtime that ends drops its tasks wherever they are. Those who wait on the connection, perhaps in another runtime,
+    /// learn of it.
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.connection.handle_disconnect(ConnectionError::Lost);
+        state.deliver_events(self.last_traffic);
     }
 }
 

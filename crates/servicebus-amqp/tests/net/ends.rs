@@ -133,6 +133,31 @@ async fn a_broken_stream_ends_all_that_is_on_it() {
     ));
 }
 
+/// Handles may outlive the runtime that drives their connection.
+#[test]
+fn a_runtime_that_ends_ends_its_connections() {
+    let runtime = || {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap()
+    };
+    let first = runtime();
+    let (client, sender) = first.block_on(async {
+        let (client, listener) = connections();
+        let (ours, theirs) = sessions(&client, &listener).await;
+        let (sender, _receiver) = link(&ours, &theirs, CreditMode::Exact(0)).await;
+        (client, sender)
+    });
+    drop(first);
+    runtime().block_on(async {
+        let error = timeout(LIMIT, client.closed()).await.unwrap();
+        assert!(matches!(error, ConnectionError::Lost), "{error}");
+        let sent = timeout(LIMIT, sender.send(message("m"))).await.unwrap();
+        assert!(matches!(sent, Err(DeliveryError::NotTransferred(_))));
+    });
+}
+
 /// Case B20: a peer that is silent for longer than the idle time-out is given up.
 #[tokio::test(start_paused = true)]
 async fn b20_a_silent_peer_is_noticed() {
@@ -142,11 +167,17 @@ async fn b20_a_silent_peer_is_noticed() {
     let client = Connection::over(near, Side::Client, config);
     let mut quiet = Config::new("listener");
     quiet.idle_timeout = None;
+    let (far, stop) = stoppable(far);
     let listener = Connection::over(far, Side::Listener, quiet);
     exchange(&client, &listener).await;
     // Both live for an hour without a message: the heartbeats of both sides are enough.
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert!(client.error().is_none() && listener.error().is_none());
+    stop.send(()).unwrap();
+    let before = tokio::time::Instant::now();
+    let error = client.closed().await;
+    assert!(matches!(error, ConnectionError::IdleTimeout), "{error}");
+    assert!(before.elapsed() <= Duration::from_secs(60));
 }
 
 /// A peer that has stopped answering does not hold up those who wait on a link that is being detached.
