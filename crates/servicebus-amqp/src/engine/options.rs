@@ -93,7 +93,7 @@ pub enum OnOutcome {
     #[default]
     Settle,
     /// Reports an unsettled [`Outcome`](super::Event::Outcome); the application answers with
-    /// [`settle`](super::Connection::settle).
+    /// [`settle`](super::Connection::settle). For those who drive the engine themselves: a `net::SenderLink` always settles.
     Report,
 }
 

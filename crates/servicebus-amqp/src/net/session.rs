@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::connection::{Connection, wait};
 use super::link::{Link, LinkShared, ReceiverLink, SenderLink};
 use super::registry::RequestedLink;
-use crate::engine::{CreditMode, LinkError, LinkKey, LinkOptions, SessionError, SessionKey};
+use crate::engine::{LinkError, LinkKey, LinkOptions, OnOutcome, SessionError, SessionKey};
 use crate::types::{AmqpError, Attach, Begin, Role, condition};
 
 /// A session (AMQP 1.0 §2.5): a handle that can be cloned.
@@ -109,9 +109,10 @@ impl Session {
         &self,
         name: ByteString,
         role: Role,
-        options: LinkOptions,
+        mut options: LinkOptions,
         limit: Duration,
     ) -> Result<Link, LinkError> {
+        settle_outcomes(&mut options);
         let shared = Arc::new(LinkShared::new(options.credit));
         let key = self
             .inner
@@ -271,7 +272,8 @@ impl IncomingLink {
     /// # Errors
     ///
     /// [`LinkError`] when the peer has gone meanwhile, or our attach does not fit its limits; the link is refused then.
-    pub fn accept(mut self, options: LinkOptions) -> Result<AcceptedLink, LinkError> {
+    pub fn accept(mut self, mut options: LinkOptions) -> Result<AcceptedLink, LinkError> {
+        settle_outcomes(&mut options);
         let shared = Arc::new(LinkShared::new(options.credit));
         let key = self.requested.key;
         let accepted = self
@@ -322,10 +324,7 @@ impl Drop for IncomingLink {
     }
 }
 
-/// The credit that a link starts with, for the bookkeeping of its inbox.
-pub(super) const fn window_of(credit: CreditMode) -> u32 {
-    match credit {
-        CreditMode::Exact(_) => 0,
-        CreditMode::Window(window) => window,
-    }
+/// A [`SenderLink`] gives out the peer's outcome and has no way to answer it.
+fn settle_outcomes(options: &mut LinkOptions) {
+    options.on_outcome = OnOutcome::Settle;
 }

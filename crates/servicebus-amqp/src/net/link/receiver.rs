@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use super::outcome::Outcome;
-use super::shared::Link;
+use super::shared::{Link, window_of};
 use crate::engine::{
     CreditMode, DeliveryKey, DetachMode, IncomingDelivery, LinkError, LinkStatus, Settle,
 };
 use crate::net::connection::wait;
 use crate::net::operation::DeliveryError;
-use crate::net::session::{Session, window_of};
+use crate::net::session::Session;
 use crate::types::{AmqpError, Attach, DeliveryState};
 
 /// The receiving end of a link: a handle that can be cloned and used from many tasks at once.

@@ -13,7 +13,7 @@ use crate::engine::{
 use crate::net::connection::wait;
 use crate::net::endpoint::Endpoint;
 use crate::net::registry::Registry;
-use crate::net::session::{Session, window_of};
+use crate::net::session::Session;
 use crate::types::{AmqpError, Attach};
 
 /// How many deliveries of one link may wait for their outcome; further ones wait before they are queued.
@@ -192,5 +192,13 @@ impl fmt::Debug for Link {
             .field("name", &self.peer_attach().map(|attach| &attach.name))
             .field("ended", &self.error())
             .finish_non_exhaustive()
+    }
+}
+
+/// The window of a link, for the bookkeeping of its inbox; 0 when credit is exact.
+pub(super) const fn window_of(credit: CreditMode) -> u32 {
+    match credit {
+        CreditMode::Exact(_) => 0,
+        CreditMode::Window(window) => window,
     }
 }
