@@ -3,7 +3,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::transport::{BoxedStream, Proxy, TlsOptions, connect_websocket, open_tunnel};
+use super::transport::{BoxedStream, Proxy, TlsOptions, bracketed, connect_websocket, open_tunnel};
 use super::{ConnectError, Connection};
 use crate::engine;
 
@@ -143,7 +143,10 @@ async fn open_stream(
         None => TcpStream::connect((host.trim_matches(['[', ']']), port)).await?,
     };
     tcp.set_nodelay(true)?;
-    let url = |scheme: &str| format!("{scheme}://{host}:{port}{}", options.websocket_path);
+    let url = |scheme: &str| {
+        let host = bracketed(host);
+        format!("{scheme}://{host}:{port}{}", options.websocket_path)
+    };
     match options.transport {
         Transport::Tcp => Ok(Box::new(tcp)),
         Transport::Tls => options.tls.connect(host, tcp).await,

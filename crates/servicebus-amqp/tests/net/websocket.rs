@@ -147,3 +147,14 @@ async fn a_server_that_does_not_speak_amqp_is_refused() {
     let error = client.unwrap_err();
     assert!(matches!(error, ConnectError::WebSocket { .. }), "{error}");
 }
+
+#[tokio::test]
+async fn a_sub_protocol_that_is_no_word_is_an_error() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let options = ConnectOptions::new(Transport::WebSocket).with_websocket("/", "two\nlines");
+    let error = Connection::connect("127.0.0.1", port, &options, Config::new("client"))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, ConnectError::WebSocket { .. }), "{error}");
+}

@@ -5,6 +5,8 @@ mod proxy;
 mod tls;
 mod websocket;
 
+use std::borrow::Cow;
+
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub(crate) use prefixed::Prefixed;
@@ -20,3 +22,29 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
 
 /// A byte stream of a kind that is chosen at run time.
 pub(crate) type BoxedStream = Box<dyn ByteStream>;
+
+/// A host as it stands before a port: an IPv6 address in brackets (RFC 3986 §3.2.2).
+pub(super) fn bracketed(host: &str) -> Cow<'_, str> {
+    if host.contains(':') && !host.starts_with('[') {
+        Cow::Owned(format!("[{host}]"))
+    } else {
+        Cow::Borrowed(host)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bracketed;
+
+    #[test]
+    fn only_bare_ipv6_addresses_get_brackets() {
+        for (host, expected) in [
+            ("::1", "[::1]"),
+            ("[::1]", "[::1]"),
+            ("127.0.0.1", "127.0.0.1"),
+            ("namespace.example", "namespace.example"),
+        ] {
+            assert_eq!(bracketed(host), expected);
+        }
+    }
+}

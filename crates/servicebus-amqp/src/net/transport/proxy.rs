@@ -5,6 +5,7 @@ use data_encoding::BASE64;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use super::bracketed;
 use crate::net::ConnectError;
 
 /// The longest answer of a proxy that is read, in bytes.
@@ -65,11 +66,7 @@ pub(in crate::net) async fn open_tunnel(
                 format!("proxy {}:{}: {error}", proxy.host, proxy.port),
             ))
         })?;
-    let host = if host.contains(':') && !host.starts_with('[') {
-        format!("[{host}]")
-    } else {
-        host.to_owned()
-    };
+    let host = bracketed(host);
     let mut request = format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n");
     if let Some((user, password)) = &proxy.credentials {
         let credentials = BASE64.encode(format!("{user}:{password}").as_bytes());

@@ -37,10 +37,11 @@ pub(in crate::net) async fn connect_websocket(
     let mut request = url
         .into_client_request()
         .map_err(|error| ConnectError::websocket(url, error.to_string()))?;
-    request.headers_mut().insert(
-        SEC_WEBSOCKET_PROTOCOL,
-        HeaderValue::from_static(sub_protocol),
-    );
+    let sub_protocol_header = HeaderValue::from_str(sub_protocol)
+        .map_err(|error| ConnectError::websocket(url, format!("its sub-protocol: {error}")))?;
+    request
+        .headers_mut()
+        .insert(SEC_WEBSOCKET_PROTOCOL, sub_protocol_header);
     let (socket, response) =
         tokio_tungstenite::client_async_with_config(request, stream, Some(config()))
             .await
