@@ -1,4 +1,3 @@
-use std::fmt;
 use std::io;
 
 use tokio_tungstenite::tungstenite;
@@ -6,16 +5,20 @@ use tokio_tungstenite::tungstenite;
 use crate::engine::ConnectionError;
 
 /// Why a connection could not be made.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
     /// The host could not be resolved or reached, or the stream broke before AMQP was spoken.
-    Io(io::Error),
+    #[error("cannot reach the peer: {0}")]
+    Io(#[from] io::Error),
     /// TLS could not be agreed on, the peer's certificate among the causes. Trying again will not help.
+    #[error("TLS failed: {0}")]
     Tls(String),
     /// The HTTP proxy did not open a tunnel.
+    #[error("the proxy failed: {0}")]
     Proxy(String),
     /// The server did not open a WebSocket that carries AMQP.
+    #[error("the WebSocket {url} failed: {reason}")]
     WebSocket {
         /// What was asked for.
         url: String,
@@ -23,8 +26,10 @@ pub enum ConnectError {
         reason: String,
     },
     /// The peer did not open the AMQP connection.
-    Connection(ConnectionError),
+    #[error("the peer did not open the connection: {0}")]
+    Connection(#[from] ConnectionError),
     /// It took longer than the time-out allows.
+    #[error("the connection was not open in time")]
     Timeout,
 }
 
@@ -62,41 +67,6 @@ impl ConnectError {
                 Self::websocket(url, format!("the server answered {}", response.status()))
             }
             error => Self::websocket(url, error.to_string()),
-        }
-    }
-}
-
-impl From<io::Error> for ConnectError {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-impl From<ConnectionError> for ConnectError {
-    fn from(error: ConnectionError) -> Self {
-        Self::Connection(error)
-    }
-}
-
-impl fmt::Display for ConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io(error) => write!(f, "cannot reach the peer: {error}"),
-            Self::Tls(reason) => write!(f, "TLS failed: {reason}"),
-            Self::Proxy(reason) => write!(f, "the proxy failed: {reason}"),
-            Self::WebSocket { url, reason } => write!(f, "the WebSocket {url} failed: {reason}"),
-            Self::Connection(error) => write!(f, "the peer did not open the connection: {error}"),
-            Self::Timeout => f.write_str("the connection was not open in time"),
-        }
-    }
-}
-
-impl std::error::Error for ConnectError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io(error) => Some(error),
-            Self::Connection(error) => Some(error),
-            Self::Tls(_) | Self::Proxy(_) | Self::WebSocket { .. } | Self::Timeout => None,
         }
     }
 }
