@@ -40,12 +40,12 @@ impl LazyMap {
         })
     }
 
-    /// Shows `each` the pairs whose key is text, a string or a symbol, in the order of the wire; others are passed over.
-    /// Costs less than [`iter`](Self::iter), for the keys stay where they are.
+    /// Shows `each` the pairs whose key is text, a string or a symbol, in the order of the wire; others are passed over, and
+    /// so are keys that are not UTF-8. Costs less than [`iter`](Self::iter), for the keys stay where they are.
     ///
     /// # Errors
     ///
-    /// When a pair is malformed; the ones before it were shown.
+    /// When a pair is otherwise malformed; the ones before it were shown.
     pub fn for_each_text(
         &self,
         mut each: impl FnMut(&str, Value),

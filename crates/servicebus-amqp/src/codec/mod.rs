@@ -20,7 +20,7 @@ mod lazy_map;
 mod message;
 mod performative;
 #[cfg(test)]
-mod properties;
+mod proptests;
 mod read;
 mod sasl;
 mod terminus;

@@ -42,7 +42,8 @@ pub struct Config {
     pub offered_capabilities: Vec<Symbol>,
     /// Capabilities to desire in open.
     pub desired_capabilities: Vec<Symbol>,
-    /// Properties to state in open.
+    /// Properties to state in open. Whole, an open should have at most 512 bytes: the peer need not take more before it has
+    /// stated its limit (AMQP 1.0 §2.4.1). Nothing checks that.
     pub properties: Option<Map>,
     /// The settings of sessions that the peer begins.
     pub accepted_sessions: SessionOptions,

@@ -36,7 +36,7 @@ pub enum ConnectionError {
     /// The handshake (headers, SASL, open) took too long.
     #[error("the connection was not opened in time")]
     HandshakeTimeout,
-    /// The byte stream ended without a close.
+    /// The byte stream ended without a close, or the task that drives the connection was dropped.
     #[error("the connection ended without a close")]
     Lost,
     /// The transport failed. Reported by what drives the engine.

@@ -203,7 +203,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Adds to the credit of a link in exact mode.
+    /// Adds to the credit of a link in exact mode. Ends a drain.
     ///
     /// # Errors
     ///

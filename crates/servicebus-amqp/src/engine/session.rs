@@ -36,7 +36,7 @@ pub(super) struct Session {
     pub(super) peer_window: u32,
     /// The id of our next delivery.
     pub(super) next_delivery_id: u64,
-    /// The lowest id that the peer's next delivery may have; `None` before its first.
+    /// One more than the highest delivery-id that the peer used; `None` before its first. Ids are read as near to it.
     pub(super) peer_delivery_id: Option<u64>,
 
     /// The highest handle that we take.

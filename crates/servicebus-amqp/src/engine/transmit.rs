@@ -55,7 +55,7 @@ impl Transmit {
         self.len() >= self.limit
     }
 
-    /// How many payload bytes the next frame may bring without growing the transmit far beyond its limit.
+    /// Where frames are appended.
     pub(super) fn buffer(&mut self) -> &mut BytesMut {
         &mut self.buffer
     }

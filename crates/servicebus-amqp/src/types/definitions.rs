@@ -1,7 +1,7 @@
-/// A link's number within its session (AMQP 1.0 §2.8.2).
+/// A link's number within its session (AMQP 1.0 §2.8.4).
 pub type Handle = u32;
 
-/// A length of time in milliseconds (AMQP 1.0 §2.8.8).
+/// A length of time in milliseconds (AMQP 1.0 §2.8.6).
 pub type Milliseconds = u32;
 
 /// Which end of a link an endpoint is (AMQP 1.0 §2.8.1).
@@ -28,7 +28,7 @@ impl Role {
     }
 }
 
-/// When a sender settles its deliveries (AMQP 1.0 §2.8.3).
+/// When a sender settles its deliveries (AMQP 1.0 §2.8.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[allow(
     clippy::exhaustive_enums,
@@ -44,7 +44,7 @@ pub enum SenderSettleMode {
     Mixed,
 }
 
-/// When a receiver settles its deliveries (AMQP 1.0 §2.8.4).
+/// When a receiver settles its deliveries (AMQP 1.0 §2.8.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[allow(
     clippy::exhaustive_enums,

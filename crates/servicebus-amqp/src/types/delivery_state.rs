@@ -2,7 +2,7 @@ use bytes::Bytes;
 
 use super::{AmqpError, Described, Map};
 
-/// The state of a delivery at one of its ends (AMQP 1.0 §3.4, §4.5.8).
+/// The state of a delivery at one of its ends (AMQP 1.0 §3.4, §4.5.6).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum DeliveryState {
@@ -15,7 +15,7 @@ pub enum DeliveryState {
         /// The number of bytes of that section.
         section_offset: u64,
     },
-    /// The state within a transaction (§4.5.8).
+    /// The state within a transaction (§4.5.6).
     Transactional(Box<TransactionalState>),
     /// A state of a type that this crate does not know, kept as it came.
     Unknown(Box<Described>),
@@ -55,7 +55,7 @@ pub struct Modified {
     pub message_annotations: Option<Map>,
 }
 
-/// The state of a delivery in a transaction (AMQP 1.0 §4.5.8).
+/// The state of a delivery in a transaction (AMQP 1.0 §4.5.6).
 #[derive(Clone, Debug, PartialEq)]
 #[allow(
     clippy::exhaustive_structs,

@@ -123,7 +123,8 @@ impl ReceiverLink {
         deliveries
     }
 
-    /// Sets the credit: exactly so many deliveries, or a window that is kept open as deliveries are taken.
+    /// Sets the credit: exactly so many deliveries, or a window that is kept open as deliveries are taken. Ends a
+    /// [`drain`](Self::drain) without completing it.
     ///
     /// # Errors
     ///
@@ -140,7 +141,7 @@ impl ReceiverLink {
         result.map_err(|error| self.link.ended_or(error))
     }
 
-    /// Adds to the credit of a link in exact mode.
+    /// Adds to the credit of a link in exact mode. Ends a [`drain`](Self::drain) without completing it.
     ///
     /// # Errors
     ///
@@ -156,7 +157,7 @@ impl ReceiverLink {
     /// Asks the peer to use its credit up, and waits until it has. What it sends meanwhile is in the inbox then. The link
     /// is in exact mode with no credit afterwards.
     ///
-    /// Not bounded: some peers never answer a drain.
+    /// Not bounded: some peers never answer a drain, and setting or adding credit meanwhile ends the drain and not the wait.
     ///
     /// # Errors
     ///
