@@ -124,7 +124,9 @@ impl Link {
         self.peer_handle = attach.handle;
         self.peer_max_message_size = attach.max_message_size.unwrap_or(0);
         if let End::Receiver(receiver) = &mut self.end {
-            receiver.start(attach.initial_delivery_count.unwrap_or(0));
+            receiver
+                .credit
+                .start(attach.initial_delivery_count.unwrap_or(0));
         }
     }
 }
@@ -155,7 +157,9 @@ impl Connection {
         let link = self.links.get(slot).ok_or(RequestError::Stale)?;
         let (credit, queued, delivery_count) = match &link.end {
             End::Sender(sender) => (sender.credit, sender.queue.len, sender.delivery_count),
-            End::Receiver(receiver) => (receiver.credit(), 0, receiver.delivery_count()),
+            End::Receiver(receiver) => {
+                (receiver.credit.left(), 0, receiver.credit.delivery_count())
+            }
         };
         Ok(LinkStatus {
             role: link.role(),
@@ -238,11 +242,11 @@ impl Connection {
             let Some(session) = self.sessions.get_mut(link.session) else {
                 continue;
             };
-            let mut flow = session.flow();
+            let mut flow = session.windows.flow();
             flow.handle = Some(link.handle);
             match &mut link.end {
                 End::Sender(sender) => sender.fill_flow(&mut flow),
-                End::Receiver(receiver) => receiver.fill_flow(&mut flow),
+                End::Receiver(receiver) => receiver.credit.fill_flow(&mut flow),
             }
             super::trace::encode(out.buffer(), session.channel, &Performative::Flow(flow));
         }

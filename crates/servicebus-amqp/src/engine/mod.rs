@@ -29,6 +29,7 @@ mod arena;
 mod attach;
 mod config;
 mod connection;
+mod credit;
 mod detach;
 mod disposition;
 mod error;
@@ -47,6 +48,7 @@ mod table;
 mod timers;
 mod trace;
 mod transmit;
+mod windows;
 
 pub use config::{Config, Credentials, InitialIds, Limits, PlainAmqp, Sasl, Side};
 pub use connection::{Connection, Intake};

@@ -1,6 +1,7 @@
 use bytes::{Bytes, BytesMut};
 
 use super::connection::{Connection, Violation};
+use super::credit::Credit;
 use super::disposition::Incoming;
 use super::link::{End, Link, LinkState};
 use super::{
@@ -11,20 +12,9 @@ use crate::types::{
 };
 
 /// The receiving end of a link.
-///
-/// Credit is kept as the limit it sets: deliveries below `limit` may come. In window mode `limit` is what was last told to the
-/// peer, and `places` says how far it may be moved.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Receiver {
-    delivery_count: u32,
-    /// The delivery-count up to which the peer has credit.
-    limit: u32,
-    /// The highest limit that the peer ever had: what is on its way when credit is taken back is no violation.
-    highest_limit: u32,
-    mode: CreditMode,
-    /// Window mode: places that the application gave back and that no credit was given for yet.
-    places: u32,
-    draining: bool,
+    pub(super) credit: Credit,
     /// 0 for no limit.
     max_message_size: u64,
     pub(super) partial: Option<Box<Partial>>,
@@ -44,146 +34,10 @@ pub(super) struct Partial {
     pub(super) payload: BytesMut,
 }
 
-impl Default for Receiver {
-    fn default() -> Self {
-        Self {
-            delivery_count: 0,
-            limit: 0,
-            highest_limit: 0,
-            mode: CreditMode::Exact(0),
-            places: 0,
-            draining: false,
-            max_message_size: 0,
-            partial: None,
-        }
-    }
-}
-
 impl Receiver {
     pub(super) fn apply(&mut self, options: &LinkOptions) {
         self.max_message_size = options.max_message_size.unwrap_or(0);
-        self.set_mode(options.credit);
-    }
-
-    /// The sender's attach says where the delivery-count starts.
-    pub(super) fn start(&mut self, delivery_count: u32) {
-        let credit = self.credit();
-        self.delivery_count = delivery_count;
-        self.highest_limit = delivery_count;
-        self.limit = delivery_count.wrapping_add(credit);
-    }
-
-    pub(super) fn credit(&self) -> u32 {
-        serial::distance(self.delivery_count, self.limit)
-            .max(0)
-            .unsigned_abs()
-    }
-
-    pub(super) fn delivery_count(&self) -> u32 {
-        self.delivery_count
-    }
-
-    fn set_credit(&mut self, credit: u32) {
-        // Serial numbers can be told apart over half of their range.
-        self.limit = self
-            .delivery_count
-            .wrapping_add(credit.min(i32::MAX.unsigned_abs()));
-    }
-
-    fn set_mode(&mut self, mode: CreditMode) {
-        let credit = match (self.mode, mode) {
-            (_, CreditMode::Exact(credit)) => credit,
-            // Deliveries that the application still holds keep their places.
-            (CreditMode::Window(old), CreditMode::Window(new)) => {
-                let held = old.saturating_sub(self.credit() + self.places);
-                new.saturating_sub(held)
-            }
-            (CreditMode::Exact(_), CreditMode::Window(window)) => window,
-        };
-        self.mode = mode;
-        self.places = 0;
-        self.draining = false;
-        self.set_credit(credit);
-    }
-
-    /// Gives places back; `true` when enough are free that a flow is worth it.
-    fn release(&mut self, count: u32) -> bool {
-        let CreditMode::Window(window) = self.mode else {
-            return false;
-        };
-        let free = window.saturating_sub(self.credit());
-        self.places = self.places.saturating_add(count).min(free);
-        self.places > 0 && self.places >= window / 2
-    }
-
-    /// The link part of our flow.
-    pub(super) fn fill_flow(&mut self, flow: &mut Flow) {
-        let places = std::mem::take(&mut self.places);
-        self.set_credit(self.credit() + places);
-        if serial::distance(self.highest_limit, self.limit) > 0 {
-            self.highest_limit = self.limit;
-        }
-        flow.delivery_count = Some(self.delivery_count);
-        flow.link_credit = Some(self.credit());
-        flow.drain = self.draining;
-    }
-
-    /// Whether the peer may send one more delivery.
-    fn allows(&self) -> bool {
-        serial::distance(self.delivery_count, self.highest_limit) > 0
-    }
-
-    /// Counts a delivery. `true`: it completes a drain.
-    fn count(&mut self) -> bool {
-        self.delivery_count = self.delivery_count.wrapping_add(1);
-        if serial::distance(self.limit, self.delivery_count) > 0 {
-            self.limit = self.delivery_count;
-        }
-        self.draining && self.credit() == 0
-    }
-
-    /// Counts deliveries that the application does not see: the credit that they took is given again. `true`: a flow is due.
-    fn count_unseen(&mut self, deliveries: u32) -> bool {
-        let credit = self.credit();
-        self.delivery_count = self.delivery_count.wrapping_add(deliveries);
-        self.count_limit();
-        match self.mode {
-            CreditMode::Window(_) => self.release(credit - self.credit()),
-            CreditMode::Exact(_) if self.draining => false,
-            CreditMode::Exact(_) => {
-                self.set_credit(credit);
-                credit > 0
-            }
-        }
-    }
-
-    fn count_limit(&mut self) {
-        if serial::distance(self.limit, self.delivery_count) > 0 {
-            self.limit = self.delivery_count;
-        }
-    }
-
-    /// The sender may move the delivery-count on without a delivery (AMQP 1.0 §2.6.7), as it does to answer a drain: also one
-    /// that was given up meanwhile, and then it used up what credit it was given since. `true`: a flow is due.
-    fn on_delivery_count(&mut self, count: u32) -> bool {
-        let skipped = serial::distance(self.delivery_count, count);
-        if skipped <= 0 || self.partial.is_some() {
-            return false;
-        }
-        if serial::distance(self.highest_limit, count) > 0 {
-            self.highest_limit = count;
-        }
-        self.count_unseen(skipped.unsigned_abs())
-    }
-
-    /// Whether the sender's flow completes a drain. Some senders state that nothing is left without moving the count.
-    fn completes_drain(&mut self, flow: &Flow) -> bool {
-        let done = self.draining && (self.credit() == 0 || flow.link_credit == Some(0));
-        if done {
-            self.draining = false;
-            self.limit = self.delivery_count;
-        }
-        done
+        self.credit.set_mode(options.credit);
     }
 }
 
@@ -198,7 +52,7 @@ impl Connection {
     /// [`RequestError::Stale`], [`WrongRole`](RequestError::WrongRole).
     pub fn set_credit(&mut self, link: LinkKey, credit: CreditMode) -> Result<(), RequestError> {
         let (slot, receiver) = self.receiver(link)?;
-        receiver.set_mode(credit);
+        receiver.credit.set_mode(credit);
         self.link_flow_due(slot);
         Ok(())
     }
@@ -211,11 +65,9 @@ impl Connection {
     /// [`WrongState`](RequestError::WrongState) in window mode.
     pub fn add_credit(&mut self, link: LinkKey, credit: u32) -> Result<(), RequestError> {
         let (slot, receiver) = self.receiver(link)?;
-        if !matches!(receiver.mode, CreditMode::Exact(_)) {
+        if !receiver.credit.add(credit) {
             return Err(RequestError::WrongState);
         }
-        let credit = receiver.credit().saturating_add(credit);
-        receiver.set_mode(CreditMode::Exact(credit));
         self.link_flow_due(slot);
         Ok(())
     }
@@ -228,7 +80,7 @@ impl Connection {
     /// [`RequestError::Stale`], [`WrongRole`](RequestError::WrongRole).
     pub fn release(&mut self, link: LinkKey, count: u32) -> Result<(), RequestError> {
         let (slot, receiver) = self.receiver(link)?;
-        if receiver.release(count) {
+        if receiver.credit.release(count) {
             self.link_flow_due(slot);
         }
         Ok(())
@@ -243,14 +95,10 @@ impl Connection {
     /// [`RequestError::Stale`], [`WrongRole`](RequestError::WrongRole).
     pub fn drain(&mut self, link: LinkKey) -> Result<(), RequestError> {
         let (slot, receiver) = self.receiver(link)?;
-        receiver.mode = CreditMode::Exact(0);
-        receiver.places = 0;
-        if receiver.credit() == 0 && receiver.partial.is_none() {
-            receiver.draining = false;
-            self.events.push_back(Event::Drained { link });
-        } else {
-            receiver.draining = true;
+        if receiver.credit.drain(receiver.partial.is_some()) {
             self.link_flow_due(slot);
+        } else {
+            self.events.push_back(Event::Drained { link });
         }
         Ok(())
     }
@@ -269,7 +117,7 @@ impl Connection {
             end: End::Receiver(receiver),
             ..
         }) = self.links.get(slot)
-            && receiver.credit() > 0
+            && receiver.credit.left() > 0
         {
             self.link_flow_due(slot);
         }
@@ -285,10 +133,13 @@ impl Connection {
         else {
             return;
         };
-        let due = flow
-            .delivery_count
-            .is_some_and(|count| receiver.on_delivery_count(count));
-        if receiver.completes_drain(flow) {
+        let due = flow.delivery_count.is_some_and(|count| {
+            receiver.partial.is_none() && receiver.credit.on_delivery_count(count)
+        });
+        if let Some(left) = flow.link_credit {
+            receiver.credit.on_credit_left(left);
+        }
+        if receiver.credit.take_drained() {
             self.events.push_back(Event::Drained { link });
         }
         if due || flow.echo {
@@ -308,7 +159,7 @@ impl Connection {
         let Some(session) = self.sessions.get_mut(session_slot) else {
             return Ok(());
         };
-        if !session.count_incoming() {
+        if !session.windows.count_incoming() {
             return Err(Violation::Session(
                 session_slot,
                 AmqpError::new(condition::WINDOW_VIOLATION, "the incoming window is closed"),
@@ -326,7 +177,7 @@ impl Connection {
                 ),
             ));
         };
-        let due = session.flow_due;
+        let due = session.windows.is_flow_due();
         let result = self.on_link_transfer(session_slot, slot, transfer, payload);
         if due {
             self.mark_dirty(session_slot);
@@ -391,7 +242,7 @@ impl Connection {
                 id
             }
         };
-        if partial.is_none() && !receiver.allows() {
+        if partial.is_none() && !receiver.credit.allows_delivery() {
             return violation(
                 condition::TRANSFER_LIMIT_EXCEEDED,
                 "a delivery without credit for it",
@@ -403,12 +254,13 @@ impl Connection {
         let resumed = transfer.resume || partial.as_ref().is_some_and(|partial| partial.resumed);
         let payload = if resumed { Bytes::new() } else { payload };
         if transfer.aborted || (resumed && !transfer.more) {
-            if receiver.count_unseen(1) {
-                self.link_flow_due(slot);
-            } else if receiver.draining && receiver.credit() == 0 {
-                receiver.draining = false;
+            let due = receiver.credit.count_unseen(1);
+            if receiver.credit.take_drained() {
                 let link = self.link_key(slot);
                 self.events.push_back(Event::Drained { link });
+            }
+            if due {
+                self.link_flow_due(slot);
             }
             return Ok(());
         }
@@ -485,10 +337,8 @@ impl Connection {
                 )
             }
         };
-        let drained = receiver.count();
-        if drained {
-            receiver.draining = false;
-        }
+        receiver.credit.count();
+        let drained = receiver.credit.take_drained();
         let (delivery_slot, generation) = self.incoming.insert(Incoming {
             link: slot,
             id,

@@ -379,7 +379,7 @@ impl Connection {
         if !sender.can_send() {
             return false;
         }
-        if session.peer_window == 0 {
+        if !session.windows.is_open() {
             link.place = Place::Blocked;
             session.blocked.push(slot);
             return false;
@@ -417,7 +417,7 @@ impl Connection {
         }
         trace::transfer(session.channel, &transfer, length);
         encode_transfer(out.buffer(), session.channel, &transfer, length);
-        session.count_outgoing();
+        session.windows.count_outgoing();
         sender.partial = transfer.more;
         for part in [&mut delivery.payload, &mut delivery.tail] {
             let step = length.min(part.len());

@@ -8,11 +8,9 @@ use super::id_ring::IdRing;
 use super::link::Place;
 use super::serial;
 use super::table::{OwnNumbers, PeerNumbers};
+use super::windows::{OUTGOING_WINDOW, Windows};
 use super::{Event, RequestError, SessionError, SessionKey, SessionOptions, Transmit};
-use crate::types::{AmqpError, Begin, End, Flow, Performative, condition};
-
-/// What is said about our own sending: more than any peer lets us have under way.
-const OUTGOING_WINDOW: u32 = 0x7fff_ffff;
+use crate::types::{AmqpError, Begin, End, Performative, condition};
 
 /// Attaches that were given up before the peer answered, per session; an older one is forgotten, so that a peer which never
 /// answers costs a bounded number of handles.
@@ -26,14 +24,7 @@ pub(super) struct Session {
     pub(super) channel: u16,
     pub(super) peer_channel: Option<u16>,
 
-    /// How many transfers we take at a time.
-    window: u32,
-    /// How many the peer may still send.
-    incoming_window: u32,
-    next_incoming_id: u32,
-    pub(super) next_outgoing_id: u32,
-    /// How many transfers the peer still takes.
-    pub(super) peer_window: u32,
+    pub(super) windows: Windows,
     /// The id of our next delivery.
     pub(super) next_delivery_id: u64,
     /// One more than the highest delivery-id that the peer used; `None` before its first. Ids are read as near to it.
@@ -54,7 +45,6 @@ pub(super) struct Session {
     pub(super) dispositions: VecDeque<Pending>,
     /// Links that would send if the peer's window were open.
     pub(super) blocked: Vec<u32>,
-    pub(super) flow_due: bool,
     /// Whether the session is in the connection's list of those with something due.
     pub(super) dirty: bool,
 }
@@ -72,16 +62,11 @@ pub(super) enum SessionState {
 
 impl Session {
     fn new(state: SessionState, options: &SessionOptions, ids: super::InitialIds) -> Self {
-        let window = options.incoming_window.max(1);
         Self {
             state,
             channel: 0,
             peer_channel: None,
-            window,
-            incoming_window: window,
-            next_incoming_id: 0,
-            next_outgoing_id: ids.next_outgoing_id,
-            peer_window: 0,
+            windows: Windows::new(options.incoming_window, ids.next_outgoing_id),
             next_delivery_id: serial::start(ids.delivery_id),
             peer_delivery_id: None,
             // The highest number stands for no handle.
@@ -95,7 +80,6 @@ impl Session {
             unsettled_in: IdRing::new(),
             dispositions: VecDeque::new(),
             blocked: Vec::new(),
-            flow_due: false,
             dirty: false,
         }
     }
@@ -119,8 +103,8 @@ impl Session {
     fn begin(&self, remote_channel: Option<u16>, options: SessionOptions) -> Box<Begin> {
         Box::new(Begin {
             remote_channel,
-            next_outgoing_id: self.next_outgoing_id,
-            incoming_window: self.window,
+            next_outgoing_id: self.windows.next_outgoing_id(),
+            incoming_window: self.windows.size(),
             outgoing_window: OUTGOING_WINDOW,
             handle_max: self.handle_max,
             offered_capabilities: Vec::new(),
@@ -131,54 +115,12 @@ impl Session {
 
     fn on_peer_begin(&mut self, peer_channel: u16, begin: &Begin) {
         self.peer_channel = Some(peer_channel);
-        self.next_incoming_id = begin.next_outgoing_id;
         self.peer_handle_max = begin.handle_max;
-        self.peer_window = begin.incoming_window;
-    }
-
-    /// The session part of a flow, with the window opened as far as it goes.
-    pub(super) fn flow(&mut self) -> Flow {
-        self.flow_due = false;
-        self.incoming_window = self.window;
-        Flow {
-            next_incoming_id: self.peer_channel.map(|_| self.next_incoming_id),
-            incoming_window: self.window,
-            next_outgoing_id: self.next_outgoing_id,
-            outgoing_window: OUTGOING_WINDOW,
-            ..Flow::default()
-        }
-    }
-
-    /// Counts a transfer of the peer. `false`: the window was closed. Marks a flow as due once half of the window is used.
-    pub(super) fn count_incoming(&mut self) -> bool {
-        let Some(left) = self.incoming_window.checked_sub(1) else {
-            return false;
-        };
-        self.incoming_window = left;
-        self.next_incoming_id = self.next_incoming_id.wrapping_add(1);
-        if left <= self.window / 2 {
-            self.flow_due = true;
-        }
-        true
-    }
-
-    /// Counts a transfer of ours.
-    pub(super) fn count_outgoing(&mut self) {
-        self.peer_window = self.peer_window.saturating_sub(1);
-        self.next_outgoing_id = self.next_outgoing_id.wrapping_add(1);
-    }
-
-    /// The session part of the peer's flow (AMQP 1.0 §2.5.6).
-    fn on_peer_flow(&mut self, flow: &Flow, initial_outgoing_id: u32) {
-        self.next_incoming_id = flow.next_outgoing_id;
-        let expected = flow.next_incoming_id.unwrap_or(initial_outgoing_id);
-        let under_way = serial::distance(expected, self.next_outgoing_id).max(0);
-        self.peer_window = flow
-            .incoming_window
-            .saturating_sub(under_way.unsigned_abs());
+        self.windows.on_peer_begin(begin);
     }
 }
 
+/// # Sessions
 impl Connection {
     /// Begins a session. [`Event::SessionBegun`] or [`Event::SessionEnded`] follows; links can be attached before.
     ///
@@ -350,7 +292,6 @@ impl Connection {
         };
         session.blocked.clear();
         session.dispositions.clear();
-        session.flow_due = false;
         while let Some(first) = self
             .sessions
             .get(slot)
@@ -485,43 +426,6 @@ impl Connection {
         Ok(())
     }
 
-    pub(super) fn on_flow(&mut self, channel: u16, flow: &Flow) -> Result<(), Violation> {
-        let Some(slot) = self.living_session(channel)? else {
-            return Ok(());
-        };
-        let initial_outgoing_id = self.config.initial_ids.next_outgoing_id;
-        let Some(session) = self.sessions.get_mut(slot) else {
-            return Ok(());
-        };
-        session.on_peer_flow(flow, initial_outgoing_id);
-        if session.peer_window > 0 {
-            for link in std::mem::take(&mut session.blocked) {
-                if let Some(state) = self.links.get_mut(link)
-                    && state.place == Place::Blocked
-                {
-                    state.place = Place::Ready;
-                    self.ready.push_back(link);
-                }
-            }
-        }
-        match flow.handle {
-            Some(handle) => self.on_link_flow(slot, handle, flow),
-            None => {
-                if flow.echo {
-                    self.session_flow_due(slot);
-                }
-                Ok(())
-            }
-        }
-    }
-
-    fn session_flow_due(&mut self, slot: u32) {
-        if let Some(session) = self.sessions.get_mut(slot) {
-            session.flow_due = true;
-        }
-        self.mark_dirty(slot);
-    }
-
     /// Puts a session among those with a flow or dispositions to send.
     pub(super) fn mark_dirty(&mut self, slot: u32) {
         if let Some(session) = self.sessions.get_mut(slot)
@@ -546,8 +450,8 @@ impl Connection {
                 continue;
             }
             session.write_dispositions(out.buffer());
-            if session.flow_due {
-                let flow = session.flow();
+            if session.windows.is_flow_due() {
+                let flow = session.windows.flow();
                 super::trace::encode(out.buffer(), session.channel, &Performative::Flow(flow));
             }
         }
