@@ -3,11 +3,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use servicebus_amqp::codec::{AMQP_HEADER, Frame, SASL_HEADER, encode_sasl};
 use servicebus_amqp::engine::{
-    Config, ConnectionError, Credentials, CreditMode, Event, OutgoingDelivery, PlainAmqp,
-    RequestError, Sasl, SessionError, SessionOptions, Side,
+    Config, ConnectionError, Credentials, CreditMode, Event, OutgoingDelivery, PlainAmqp, Sasl,
+    Side,
 };
 use servicebus_amqp::types::{
-    Map, Performative, Role, SaslCode, SaslFrame, SaslInit, SaslMechanisms, SaslOutcome, Symbol,
+    Performative, Role, SaslCode, SaslFrame, SaslInit, SaslMechanisms, SaslOutcome, Symbol,
     condition,
 };
 
@@ -501,37 +501,4 @@ fn nothing_follows_our_close() {
         peer.event(),
         Event::Closed(ConnectionError::ClosedLocally)
     ));
-}
-
-#[test]
-fn a_begin_of_more_than_512_bytes_waits_for_the_peers_open() {
-    for (max_frame_size, fits) in [(u32::MAX, true), (512, false)] {
-        let mut peer = Peer::new(Config::new("client"), Side::Client);
-        let mut large = SessionOptions::default();
-        large.properties = Some(Map::new().with("k", "x".repeat(600)));
-        peer.engine.begin(large).unwrap();
-        assert_eq!(peer.header(), AMQP_HEADER);
-        assert!(matches!(peer.frame(), Performative::Open(_)));
-        peer.silent();
-        peer.bytes(&AMQP_HEADER);
-        let mut open = open();
-        open.max_frame_size = max_frame_size;
-        peer.send(0, Performative::Open(Box::new(open)));
-        assert!(matches!(peer.event(), Event::Opened(_)));
-        if fits {
-            assert!(matches!(peer.frame(), Performative::Begin(_)));
-            peer.quiet();
-        } else {
-            assert!(matches!(
-                peer.event(),
-                Event::SessionEnded {
-                    error: SessionError::Refused(RequestError::FrameTooLarge {
-                        max_frame_size: 512
-                    }),
-                    ..
-                }
-            ));
-            peer.silent();
-        }
-    }
 }

@@ -13,16 +13,6 @@ use servicebus_amqp::types::{
 
 use crate::peer::{CHANNEL, Peer, attach, begin, credit, options, transfer};
 
-fn session_of(peer: &mut Peer) {
-    let begin = Begin {
-        remote_channel: None,
-        ..begin()
-    };
-    peer.send(CHANNEL, Performative::Begin(Box::new(begin)));
-    assert!(matches!(peer.event(), Event::SessionRequested { .. }));
-    peer.frame();
-}
-
 fn sending(count: u64) -> Peer {
     let mut peer = Peer::of_client();
     let session = peer.session(begin());
@@ -161,7 +151,7 @@ fn a_flood_of_attaches_ends_the_session() {
     let mut config = Config::new("listener");
     config.limits.links = 100;
     let mut peer = Peer::of_listener_with(config);
-    session_of(&mut peer);
+    peer.begin_session();
     for handle in 0..=100 {
         peer.send(
             CHANNEL,
@@ -183,7 +173,7 @@ fn a_flood_of_attaches_ends_the_session() {
 #[test]
 fn handles_at_the_extremes() {
     let mut peer = Peer::of_listener();
-    session_of(&mut peer);
+    peer.begin_session();
     peer.request(Role::Sender, 16_383, options());
     peer.request(Role::Sender, 0, options());
     peer.send(
@@ -274,7 +264,7 @@ fn incomplete_deliveries_have_a_budget() {
     let mut config = Config::new("listener");
     config.limits.partial_bytes = 10_000;
     let mut peer = Peer::of_listener_with(config);
-    session_of(&mut peer);
+    peer.begin_session();
     for handle in 0..3 {
         let mut options = options();
         options.credit = CreditMode::Exact(10);
@@ -322,7 +312,7 @@ fn incomplete_deliveries_have_a_budget() {
 #[test]
 fn delivery_ids_may_come_out_of_order_and_twice() {
     let mut peer = Peer::of_listener();
-    session_of(&mut peer);
+    peer.begin_session();
     let mut receiving = options();
     receiving.credit = CreditMode::Exact(10);
     peer.request(Role::Sender, 0, receiving);
@@ -352,7 +342,7 @@ fn a_detach_after_the_end_of_its_session_is_ignored() {
 #[test]
 fn ten_thousand_links_are_small() {
     let mut peer = Peer::of_listener();
-    session_of(&mut peer);
+    peer.begin_session();
     for handle in 0..10_000 {
         peer.request(Role::Sender, handle, options());
     }

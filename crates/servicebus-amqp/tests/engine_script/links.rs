@@ -1,13 +1,13 @@
 use bytes::Bytes;
 use servicebus_amqp::engine::{
-    Config, ConnectionError, CreditMode, DetachMode, Event, InitialIds, LinkError,
-    OutgoingDelivery, RequestError, SessionError, SessionOptions, Settle,
+    ConnectionError, CreditMode, DetachMode, Event, LinkError, OutgoingDelivery, RequestError,
+    SessionOptions,
 };
 use servicebus_amqp::types::{
-    DeliveryState, Detach, Disposition, End, Performative, Role, TargetArchetype, condition,
+    DeliveryState, Disposition, Performative, Role, TargetArchetype, condition,
 };
 
-use crate::peer::{CHANNEL, Peer, attach, begin, credit, error, open, options, transfer};
+use crate::peer::{CHANNEL, Peer, attach, begin, credit, error, options, transfer};
 
 fn handle(frame: &Performative) -> u32 {
     match frame {
@@ -65,19 +65,6 @@ fn b22_links_asked_for_before_the_limit_is_known() {
     assert_eq!(handle(&peer.frame()), 1);
     peer.silent();
     peer.quiet();
-}
-
-#[test]
-fn b22_a_channel_max_of_0() {
-    let mut open = open();
-    open.channel_max = 0;
-    let mut peer = Peer::of_client_with(Config::new("client"), open);
-    let session = peer.session(begin());
-    assert_eq!(
-        peer.engine.begin(SessionOptions::default()),
-        Err(RequestError::ChannelMax { channel_max: 0 })
-    );
-    peer.link(session, Role::Sender, 0, options());
 }
 
 #[test]
@@ -211,47 +198,6 @@ fn b44_late_frames_for_a_detached_link_are_dropped() {
 }
 
 #[test]
-fn b44_a_disposition_for_an_unknown_delivery_is_ignored() {
-    let mut peer = Peer::of_client();
-    peer.session(begin());
-    for role in [Role::Sender, Role::Receiver] {
-        peer.disposition(Disposition {
-            role,
-            first: 17,
-            last: None,
-            settled: true,
-            state: Some(DeliveryState::ACCEPTED),
-            batchable: false,
-        });
-    }
-    peer.quiet();
-    peer.silent();
-}
-
-#[test]
-fn b44_a_transfer_on_a_handle_that_was_never_attached_ends_the_session() {
-    let mut peer = Peer::of_client();
-    peer.session(begin());
-    peer.transfer(&transfer(9, 0), b"m");
-    let Event::SessionEnded {
-        error: SessionError::Protocol(error),
-        ..
-    } = peer.event()
-    else {
-        panic!("not ended");
-    };
-    assert_eq!(error.condition, condition::UNATTACHED_HANDLE);
-    let Performative::End(end) = peer.frame() else {
-        panic!("no end");
-    };
-    assert_eq!(end.error.unwrap().condition, condition::UNATTACHED_HANDLE);
-    // The connection lives, and the peer's end is no second event.
-    peer.end();
-    peer.quiet();
-    peer.session(begin());
-}
-
-#[test]
 fn b45_a_refusal_in_two_steps_is_one_event() {
     for (role, condition) in [
         (Role::Sender, "amqp:not-found"),
@@ -381,15 +327,7 @@ fn b46_a_detach_without_a_reason() {
 #[test]
 fn a_link_that_the_peer_attaches_again_is_stolen() {
     let mut peer = Peer::of_listener();
-    peer.send(
-        CHANNEL,
-        Performative::Begin(Box::new(servicebus_amqp::types::Begin {
-            remote_channel: None,
-            ..begin()
-        })),
-    );
-    assert!(matches!(peer.event(), Event::SessionRequested { .. }));
-    peer.frame();
+    peer.begin_session();
     let first = peer.request(Role::Sender, 0, options());
     peer.send(
         CHANNEL,
@@ -413,15 +351,7 @@ fn a_link_that_the_peer_attaches_again_is_stolen() {
 #[test]
 fn refusing_an_attach_takes_two_steps() {
     let mut peer = Peer::of_listener();
-    peer.send(
-        CHANNEL,
-        Performative::Begin(Box::new(servicebus_amqp::types::Begin {
-            remote_channel: None,
-            ..begin()
-        })),
-    );
-    assert!(matches!(peer.event(), Event::SessionRequested { .. }));
-    peer.frame();
+    peer.begin_session();
     peer.send(
         CHANNEL,
         Performative::Attach(attach("link", 4, Role::Receiver)),
@@ -451,15 +381,7 @@ fn refusing_an_attach_takes_two_steps() {
 #[test]
 fn a_peer_that_takes_its_request_back() {
     let mut peer = Peer::of_listener();
-    peer.send(
-        CHANNEL,
-        Performative::Begin(Box::new(servicebus_amqp::types::Begin {
-            remote_channel: None,
-            ..begin()
-        })),
-    );
-    assert!(matches!(peer.event(), Event::SessionRequested { .. }));
-    peer.frame();
+    peer.begin_session();
     peer.send(
         CHANNEL,
         Performative::Attach(attach("link", 4, Role::Receiver)),
@@ -470,152 +392,6 @@ fn a_peer_that_takes_its_request_back() {
     assert!(matches!(peer.frame(), Performative::Attach(_)));
     peer.sent_detach();
     peer.silent();
-}
-
-#[test]
-fn an_end_is_answered_and_covers_the_links() {
-    let mut peer = Peer::of_client();
-    let session = peer.session(begin());
-    let link = peer.link(session, Role::Sender, 0, options());
-    peer.send(
-        CHANNEL,
-        Performative::End(End {
-            error: Some(Box::new(error("amqp:internal-error"))),
-        }),
-    );
-    let Event::SessionEnded {
-        error: SessionError::EndedByPeer(Some(error)),
-        ..
-    } = peer.event()
-    else {
-        panic!("not ended");
-    };
-    assert_eq!(error.condition, "amqp:internal-error");
-    assert!(matches!(peer.frame(), Performative::End(_)));
-    peer.quiet();
-    peer.silent();
-    assert_eq!(peer.engine.link(link), Err(RequestError::Stale));
-    assert_eq!(peer.engine.end(session, None), Err(RequestError::Stale));
-    // A frame on the channel is now one on a channel without a session.
-    peer.flow(credit(0, 0, 1));
-    assert!(matches!(
-        peer.event(),
-        Event::Closed(ConnectionError::Protocol(_))
-    ));
-}
-
-#[test]
-fn ends_and_detaches_that_cross() {
-    let mut peer = Peer::of_client();
-    let session = peer.session(begin());
-    let link = peer.link(session, Role::Sender, 0, options());
-    peer.engine.detach(link, DetachMode::Close, None).unwrap();
-    peer.detach(0, None);
-    assert!(matches!(peer.event(), Event::LinkDetached { .. }));
-    peer.sent_detach();
-    peer.engine.end(session, None).unwrap();
-    // Frames that the peer sent before it saw our end.
-    peer.transfer(&transfer(77, 0), b"m");
-    peer.send(CHANNEL, Performative::Attach(attach("x", 1, Role::Sender)));
-    peer.send(
-        CHANNEL,
-        Performative::Detach(Detach {
-            handle: 50,
-            closed: true,
-            error: None,
-        }),
-    );
-    peer.quiet();
-    peer.end();
-    assert!(matches!(
-        peer.event(),
-        Event::SessionEnded {
-            error: SessionError::EndedLocally,
-            ..
-        }
-    ));
-    assert!(matches!(peer.frame(), Performative::End(_)));
-    peer.silent();
-}
-
-#[test]
-fn an_end_before_the_begin_is_answered() {
-    let mut peer = Peer::of_client();
-    let session = peer.engine.begin(SessionOptions::default()).unwrap();
-    peer.engine.end(session, None).unwrap();
-    assert_eq!(peer.frames().len(), 2);
-    peer.send(CHANNEL, Performative::Begin(Box::new(begin())));
-    peer.quiet();
-    peer.end();
-    assert!(matches!(peer.event(), Event::SessionEnded { .. }));
-    peer.silent();
-}
-
-#[test]
-fn settlements_are_written_before_the_detach_that_follows_them() {
-    let mut peer = Peer::of_client();
-    let session = peer.session(begin());
-    let mut receiving = options();
-    receiving.credit = CreditMode::Exact(1);
-    let link = peer.link(session, Role::Receiver, 0, receiving);
-    peer.frames();
-    peer.transfer(&transfer(0, 0), b"m");
-    let Event::Delivery(delivery) = peer.event() else {
-        panic!("no delivery");
-    };
-    peer.engine
-        .settle(delivery.delivery, DeliveryState::ACCEPTED, Settle::First)
-        .unwrap();
-    peer.engine.detach(link, DetachMode::Close, None).unwrap();
-    assert!(peer.sent_disposition().settled);
-    peer.sent_detach();
-}
-
-#[test]
-fn a_handle_in_use_ends_the_session() {
-    let mut peer = Peer::of_client();
-    let session = peer.session(begin());
-    peer.link(session, Role::Sender, 0, options());
-    peer.send(
-        CHANNEL,
-        Performative::Attach(attach("other", 0, Role::Sender)),
-    );
-    let Event::SessionEnded {
-        error: SessionError::Protocol(error),
-        ..
-    } = peer.event()
-    else {
-        panic!("not ended");
-    };
-    assert_eq!(error.condition, condition::HANDLE_IN_USE);
-}
-
-#[test]
-fn ids_may_start_anywhere() {
-    let mut config = Config::new("client");
-    config.initial_ids = InitialIds {
-        next_outgoing_id: u32::MAX,
-        delivery_id: u32::MAX,
-    };
-    let mut peer = Peer::of_client_with(config, open());
-    let session = peer.engine.begin(SessionOptions::default()).unwrap();
-    let Performative::Begin(ours) = peer.frame() else {
-        panic!("no begin");
-    };
-    assert_eq!(ours.next_outgoing_id, u32::MAX);
-    peer.send(CHANNEL, Performative::Begin(Box::new(begin())));
-    assert!(matches!(peer.event(), Event::SessionBegun { .. }));
-    let link = peer.link(session, Role::Sender, 0, options());
-    peer.flow(servicebus_amqp::types::Flow {
-        next_incoming_id: None,
-        ..credit(0, 0, 3)
-    });
-    for expected in [u32::MAX, 0, 1] {
-        peer.engine
-            .send(link, OutgoingDelivery::new(Bytes::from_static(b"m")), 0)
-            .unwrap();
-        assert_eq!(peer.sent_transfer().0.delivery_id, Some(expected));
-    }
 }
 
 #[test]

@@ -9,7 +9,9 @@
 
 mod connection;
 mod credit;
+mod deliveries;
 mod hostile;
 mod links;
 mod peer;
+mod sessions;
 mod windows;

@@ -3,8 +3,8 @@ use std::time::{Duration, Instant};
 use bytes::{Buf, Bytes, BytesMut};
 use servicebus_amqp::codec::{AMQP_HEADER, Frame, decode_frame, encode_frame, encode_transfer};
 use servicebus_amqp::engine::{
-    Config, Connection, Event, Intake, LinkKey, LinkOptions, SessionKey, SessionOptions, Side,
-    Transmit,
+    Config, Connection, CreditMode, DeliveryKey, Event, Intake, LinkKey, LinkOptions,
+    OutgoingDelivery, SessionKey, SessionOptions, Side, Transmit,
 };
 use servicebus_amqp::types::{
     AmqpError, Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Performative,
@@ -71,6 +71,20 @@ impl Peer {
         assert!(matches!(self.frame(), Performative::Begin(_)));
         self.send(CHANNEL, Performative::Begin(Box::new(answer)));
         assert!(matches!(self.event(), Event::SessionBegun { .. }));
+        session
+    }
+
+    /// A session that this peer begins and the engine answers.
+    pub(crate) fn begin_session(&mut self) -> SessionKey {
+        let begin = Begin {
+            remote_channel: None,
+            ..begin()
+        };
+        self.send(CHANNEL, Performative::Begin(Box::new(begin)));
+        let Event::SessionRequested { session, .. } = self.event() else {
+            panic!("no request");
+        };
+        assert!(matches!(self.frame(), Performative::Begin(_)));
         session
     }
 
@@ -372,4 +386,49 @@ pub(crate) fn options() -> LinkOptions {
 /// A condition and a description.
 pub(crate) fn error(condition: &'static str) -> AmqpError {
     AmqpError::new(condition, "for a test")
+}
+
+/// The options of a link with this much credit.
+pub(crate) fn exactly(n: u32) -> LinkOptions {
+    let mut options = options();
+    options.credit = CreditMode::Exact(n);
+    options
+}
+
+/// The peer of a client that receives from it with this much credit.
+pub(crate) fn receiver(credit: u32) -> (Peer, SessionKey, LinkKey) {
+    let mut peer = Peer::of_client();
+    let session = peer.session(begin());
+    let link = peer.link(session, Role::Receiver, 0, exactly(credit));
+    if credit > 0 {
+        assert_eq!(peer.sent_flow().link_credit, Some(credit));
+    }
+    (peer, session, link)
+}
+
+/// The peer of a client that sends to it.
+pub(crate) fn sender(options: LinkOptions) -> (Peer, LinkKey) {
+    let mut peer = Peer::of_client();
+    let session = peer.session(begin());
+    let link = peer.link(session, Role::Sender, 0, options);
+    (peer, link)
+}
+
+/// Queues a small message in the engine.
+pub(crate) fn send(peer: &mut Peer, link: LinkKey, context: u64) -> DeliveryKey {
+    peer.engine
+        .send(
+            link,
+            OutgoingDelivery::new(Bytes::from_static(b"m")),
+            context,
+        )
+        .unwrap()
+}
+
+/// Takes the events of so many deliveries.
+#[track_caller]
+pub(crate) fn deliveries(peer: &mut Peer, count: u32) {
+    for _ in 0..count {
+        assert!(matches!(peer.event(), Event::Delivery(_)));
+    }
 }
