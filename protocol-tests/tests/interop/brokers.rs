@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use protocol_tests::peers::{Failure, Process, ProtonC, ProtonPython, RabbitMq, Unavailable};
+use protocol_tests::peers::{Process, ProtonC, ProtonPython, RabbitMq};
 use tokio::sync::OnceCell;
 
 use crate::message::{Node, Sasl, Transport};
 use crate::tls::Identity;
+use crate::trial::Stop;
 use crate::{fe2o3, ours, ramqp_peer};
 
 /// The smallest frame that every peer takes: large messages go through in many frames.
@@ -40,25 +41,6 @@ impl Kind {
             Self::RabbitMq => "rabbitmq",
             Self::Ramqp => "ramqp_broker",
         }
-    }
-}
-
-/// Why a broker did not come up.
-#[derive(Debug, Clone)]
-pub(crate) enum Stop {
-    Unavailable(Unavailable),
-    Failed(String),
-}
-
-impl From<Unavailable> for Stop {
-    fn from(unavailable: Unavailable) -> Self {
-        Self::Unavailable(unavailable)
-    }
-}
-
-impl From<Failure> for Stop {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure.to_string())
     }
 }
 

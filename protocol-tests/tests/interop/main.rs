@@ -13,19 +13,22 @@ mod ramqp_peer;
 mod scenarios;
 mod scripted;
 mod tls;
+#[path = "../shared/trial.rs"]
+mod trial;
 
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use libtest_mimic::{Arguments, Trial};
 use protocol_tests::peers::{Failure, ProtonC};
 use tokio::runtime::Handle;
 
-use brokers::{Brokers, Stop, blocking};
+use brokers::{Brokers, blocking};
 use client::Client;
 use message::{Node, Sasl, Transport};
 use scenarios::Scenario;
+use trial::Stop;
 
 /// For everything a test does, once its foreign programs run.
 const TEST_LIMIT: Duration = Duration::from_secs(60);
@@ -253,19 +256,12 @@ where
     F: AsyncFnOnce() -> Result<(), Stop> + Send + 'static,
 {
     let runtime = runtime.clone();
-    Trial::ignorable_test(name, move || match runtime.block_on(run()) {
-        Ok(()) => Ok(Completion::Completed),
-        Err(Stop::Unavailable(reason)) if std::env::var_os("CI").is_none() => {
-            Ok(Completion::ignored_with(reason))
-        }
-        Err(Stop::Unavailable(reason)) => Err(Failed::from(reason.to_string())),
-        Err(Stop::Failed(reason)) => Err(Failed::from(reason)),
-    })
+    trial::trial(name, move || runtime.block_on(run()))
 }
 
 async fn limited(scenario: impl Future<Output = Result<(), Failure>>) -> Result<(), Stop> {
     match tokio::time::timeout(TEST_LIMIT, scenario).await {
         Ok(result) => Ok(result?),
-        Err(_) => Err(Stop::Failed(format!("not done within {TEST_LIMIT:?}"))),
+        Err(_) => Err(format!("not done within {TEST_LIMIT:?}").into()),
     }
 }

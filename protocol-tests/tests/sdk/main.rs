@@ -7,14 +7,18 @@ mod azservicebus;
 mod expected;
 mod javascript;
 mod python;
+#[path = "../shared/trial.rs"]
+mod trial;
 
 use std::fmt;
 use std::process::{Command, ExitCode};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
-use protocol_tests::peers::{Failure, Unavailable, run};
+use libtest_mimic::Arguments;
+use protocol_tests::peers::run;
+
+use trial::{Stop, trial};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -30,42 +34,6 @@ fn main() -> ExitCode {
     // The suite's tests count on time that passes while they sleep, so they run when all programs are built.
     trials.extend(python);
     libtest_mimic::run(&arguments, trials).exit_code()
-}
-
-/// Why a test has not passed.
-#[derive(Debug, Clone)]
-enum Stop {
-    Unavailable(Unavailable),
-    Failed(String),
-}
-
-impl From<Unavailable> for Stop {
-    fn from(reason: Unavailable) -> Self {
-        Self::Unavailable(reason)
-    }
-}
-
-impl From<Failure> for Stop {
-    fn from(reason: Failure) -> Self {
-        Self::Failed(reason.to_string())
-    }
-}
-
-impl From<String> for Stop {
-    fn from(reason: String) -> Self {
-        Self::Failed(reason)
-    }
-}
-
-fn trial(name: String, run: impl FnOnce() -> Result<(), Stop> + Send + 'static) -> Trial {
-    Trial::ignorable_test(name, move || match run() {
-        Ok(()) => Ok(Completion::Completed),
-        Err(Stop::Unavailable(reason)) if std::env::var_os("CI").is_none() => {
-            Ok(Completion::ignored_with(reason))
-        }
-        Err(Stop::Unavailable(reason)) => Err(Failed::from(reason.to_string())),
-        Err(Stop::Failed(reason)) => Err(Failed::from(reason)),
-    })
 }
 
 /// Something that the tests of one client share, made by the first that needs it.

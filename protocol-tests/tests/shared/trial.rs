@@ -1,0 +1,44 @@
+//! Tests that need a foreign program, and what becomes of them where it cannot be had.
+
+use libtest_mimic::{Completion, Failed, Trial};
+use protocol_tests::peers::{Failure, Unavailable};
+
+/// Why a test has not passed.
+#[derive(Debug, Clone)]
+pub(crate) enum Stop {
+    Unavailable(Unavailable),
+    Failed(String),
+}
+
+impl From<Unavailable> for Stop {
+    fn from(reason: Unavailable) -> Self {
+        Self::Unavailable(reason)
+    }
+}
+
+impl From<Failure> for Stop {
+    fn from(reason: Failure) -> Self {
+        Self::Failed(reason.to_string())
+    }
+}
+
+impl From<String> for Stop {
+    fn from(reason: String) -> Self {
+        Self::Failed(reason)
+    }
+}
+
+/// A test that is ignored, with the reason, where its foreign program cannot be had; with `CI` set it fails.
+pub(crate) fn trial(
+    name: String,
+    run: impl FnOnce() -> Result<(), Stop> + Send + 'static,
+) -> Trial {
+    Trial::ignorable_test(name, move || match run() {
+        Ok(()) => Ok(Completion::Completed),
+        Err(Stop::Unavailable(reason)) if std::env::var_os("CI").is_none() => {
+            Ok(Completion::ignored_with(reason))
+        }
+        Err(Stop::Unavailable(reason)) => Err(Failed::from(reason.to_string())),
+        Err(Stop::Failed(reason)) => Err(Failed::from(reason)),
+    })
+}
