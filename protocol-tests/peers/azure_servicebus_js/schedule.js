@@ -1,12 +1,12 @@
 // Scheduling, cancelling and peeking, in all states.
 "use strict";
 
-const { assert, run, receive, receiveOne, assertFails, bodies, withId, now } = require("./common.js");
+const { assert, run, receive, receiveOne, assertFails, bodies, withId } = require("./common.js");
 
 run(async (client, queue) => {
     const sender = client.createSender(queue);
     const receiver = client.createReceiver(queue);
-    const inAnHour = new Date(now() + 3600000);
+    const inAnHour = new Date(Date.now() + 3600000);
 
     const [one] = await sender.scheduleMessages({ body: "one" }, inAnHour);
     const numbers = await sender.scheduleMessages([{ body: "two" }, { body: "three" }], inAnHour);
@@ -42,7 +42,7 @@ run(async (client, queue) => {
     assert.deepEqual(bodies(await receiver.peekMessages(10, { fromSequenceNumber: one })), ["1", "3"]);
     await receiver.completeMessage(await receiveOne(receiver));
     await receiver.completeMessage((await receiver.receiveDeferredMessages(third.sequenceNumber))[0]);
-    const due = new Date(now() + 1000);
+    const due = new Date(Date.now() + 1000);
     await sender.scheduleMessages(withId({ body: "soon" }), due);
     const soon = await receiveOne(receiver);
     assert.equal(soon.body, "soon");

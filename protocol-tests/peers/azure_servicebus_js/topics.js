@@ -1,7 +1,7 @@
 // Topics: what is sent to them in every way, and subscriptions as sources of everything a queue is, sessions included.
 "use strict";
 
-const { assert, run, receive, receiveOne, assertNothing, bodies, withId, now } = require("./common.js");
+const { assert, run, receive, receiveOne, assertNothing, bodies, withId } = require("./common.js");
 
 run(async (client, topic, subscription, withSessions) => {
     const sender = client.createSender(topic);
@@ -38,9 +38,9 @@ run(async (client, topic, subscription, withSessions) => {
     }
     await session.close();
 
-    const [cancelled] = await sender.scheduleMessages({ body: "never", sessionId: "s" }, new Date(now() + 3600000));
+    const [cancelled] = await sender.scheduleMessages({ body: "never", sessionId: "s" }, new Date(Date.now() + 3600000));
     await sender.cancelScheduledMessages(cancelled);
-    await sender.scheduleMessages([withId({ body: "later", sessionId: "next" })], new Date(now() + 500));
+    await sender.scheduleMessages([withId({ body: "later", sessionId: "next" })], new Date(Date.now() + 500));
     const later = await receiveOne(receiver);
     assert.equal(later.body, "later");
     await receiver.completeMessage(later);
