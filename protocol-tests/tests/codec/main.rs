@@ -6,7 +6,9 @@
 )]
 
 mod captures;
-mod cases;
 mod corpus;
 mod golden;
 mod hostile;
+mod messages;
+mod performatives;
+mod values;
