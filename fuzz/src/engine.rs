@@ -45,7 +45,7 @@ struct Application {
     now: Instant,
     input: BytesMut,
     output: BytesMut,
-    /// Whether protocol headers are read off `output`; frames follow them.
+    /// How many protocol headers were read off `output`.
     headers: usize,
     fed: usize,
     written: usize,
