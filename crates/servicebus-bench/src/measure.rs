@@ -60,12 +60,12 @@ impl Meter {
         let wall = Instant::now();
         Self {
             wall,
-            cpu: cpu_time(),
+            cpu: clock(ClockId::ProcessCPUTime),
         }
     }
 
     pub(crate) fn stop(self, count: u64) -> anyhow::Result<Report> {
-        let cpu = cpu_time().saturating_sub(self.cpu);
+        let cpu = clock(ClockId::ProcessCPUTime).saturating_sub(self.cpu);
         let elapsed = self.wall.elapsed();
         Ok(Report {
             count,
@@ -76,8 +76,13 @@ impl Meter {
     }
 }
 
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
+/// CPU time of this thread, which other processes do not disturb as they do the clock on the wall.
+pub(crate) fn thread_cpu_time() -> Duration {
+    clock(ClockId::ThreadCPUTime)
+}
+
+fn clock(id: ClockId) -> Duration {
+    let time = clock_gettime(id);
     Duration::new(
         time.tv_sec.try_into().unwrap_or_default(),
         time.tv_nsec.try_into().unwrap_or_default(),

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use bytes::{Bytes, BytesMut};
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use servicebus_amqp::engine::{
     Config, CreditMode, LinkOptions, OutgoingDelivery, SessionOptions, Side,
@@ -16,7 +15,7 @@ use servicebus_amqp::net::{AcceptedLink, Connection, ReceiverLink, SenderLink, S
 use servicebus_amqp::types::{Body, DeliveryState, Message, Source, Target};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::measure::progress;
+use crate::measure::{progress, thread_cpu_time};
 use crate::record::Record;
 use crate::table::{Table, figure, thousands};
 
@@ -60,9 +59,10 @@ pub(crate) fn measure() -> anyhow::Result<Vec<Record>> {
     })?;
     let connection = bytes / (2 * CONNECTIONS) as u64;
 
-    let start = cpu_time();
+    let start = thread_cpu_time();
     runtime.block_on(async { tokio::time::sleep(IDLE).await });
-    let idle = (cpu_time() - start).as_secs_f64() * 1e6 / IDLE.as_secs_f64() / CONNECTIONS as f64;
+    let idle =
+        (thread_cpu_time() - start).as_secs_f64() * 1e6 / IDLE.as_secs_f64() / CONNECTIONS as f64;
     drop(pairs);
 
     let pair = runtime.block_on(Pair::connect())?;
@@ -125,14 +125,6 @@ fn heap_of<T>(make: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<(T, u6
     let info = allocation_counter::measure(|| result = Some(make()));
     let made = result.context("nothing was made")??;
     Ok((made, info.bytes_current.try_into().unwrap_or_default()))
-}
-
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(
-        time.tv_sec.try_into().unwrap_or_default(),
-        time.tv_nsec.try_into().unwrap_or_default(),
-    )
 }
 
 /// Both sides of a connection, with a session.

@@ -19,19 +19,13 @@ pub(crate) async fn pair(
     connecting: impl FnOnce(u16) -> anyhow::Result<Command>,
 ) -> anyhow::Result<[Report; 2]> {
     let mut listening = Process::start(listening)?;
-    let port = timeout(LIMIT, listening.port())
-        .await
-        .context("no port in time")??;
+    let port = listening.port().await.context("the listening side")?;
     let connecting = Process::start(connecting(port)?)?;
-    timeout(LIMIT, async {
-        let (listening, connecting) = tokio::join!(listening.report(), connecting.report());
-        Ok([
-            listening.context("the listening side")?,
-            connecting.context("the connecting side")?,
-        ])
-    })
-    .await
-    .context("no end in time")?
+    let (listening, connecting) = tokio::try_join!(
+        async { listening.report().await.context("the listening side") },
+        async { connecting.report().await.context("the connecting side") },
+    )?;
+    Ok([listening, connecting])
 }
 
 /// A process that prints what it has to say as lines, and ends when it is dropped.

@@ -42,12 +42,15 @@ impl NodePackages {
         .map_err(|failure| Unavailable::new(program, failure))
     }
 
+    /// The folder in which Node finds the packages.
+    pub fn modules(&self) -> PathBuf {
+        self.folder.join("node_modules")
+    }
+
     /// A command that runs a script of this package's `peers` folder; it finds the packages by `require`.
-    pub fn node(&self, name: &str) -> Command {
+    fn node(&self, name: &str) -> Command {
         let mut command = Command::new("node");
-        command
-            .arg(script(name))
-            .env("NODE_PATH", self.folder.join("node_modules"));
+        command.arg(script(name)).env("NODE_PATH", self.modules());
         command
     }
 }

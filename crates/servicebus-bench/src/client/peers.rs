@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Error, ensure};
-use protocol_tests::peers::{filled_once, target_folder};
+use protocol_tests::peers::{NodePackages, filled_once, target_folder};
 
 use super::{Case, Peer};
 use crate::emulator::cargo;
@@ -121,22 +121,12 @@ fn python() -> anyhow::Result<PathBuf> {
 
 /// A folder of packages for Node, with the SDK.
 fn javascript() -> anyhow::Result<PathBuf> {
-    succeed(Command::new("node").arg("--version"))?;
-    let folder = filled_once(
+    let packages = NodePackages::set_up(
+        "@azure/service-bus",
         &format!("node-azure-service-bus-{JAVASCRIPT_SDK}"),
-        |folder| {
-            succeed(
-                Command::new("npm")
-                    .args(["install", "--no-audit", "--no-fund", "--ignore-scripts"])
-                    .arg("--prefix")
-                    .arg(folder)
-                    .arg(format!("@azure/service-bus@{JAVASCRIPT_SDK}")),
-            )?;
-            Ok(())
-        },
-    );
-    let folder = folder.map_err(Error::from_boxed)?;
-    Ok(folder.join("node_modules"))
+        &[&format!("@azure/service-bus@{JAVASCRIPT_SDK}")],
+    )?;
+    Ok(packages.modules())
 }
 
 fn succeed(command: &mut Command) -> anyhow::Result<()> {

@@ -14,9 +14,8 @@ use std::time::Duration;
 use ::serde::{Deserialize, Serialize};
 use anyhow::Context as _;
 use bytes::{Bytes, BytesMut};
-use rustix::time::{ClockId, clock_gettime};
 
-use crate::measure::progress;
+use crate::measure::{progress, thread_cpu_time};
 use crate::record::Record;
 use crate::table::{Table, figure, times};
 use serde::SerdeAmqp;
@@ -162,19 +161,12 @@ fn encode_batch(codec: &mut impl Codec) -> anyhow::Result<Batch> {
     })
 }
 
-/// CPU time of the thread, which other processes do not disturb as they do the clock on the wall.
+/// CPU time of the thread.
 fn time(run: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Duration> {
-    let now = || {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        Duration::new(
-            time.tv_sec.try_into().unwrap_or_default(),
-            time.tv_nsec.try_into().unwrap_or_default(),
-        )
-    };
-    let start = now();
+    let start = thread_cpu_time();
     let mut result = Ok(());
     allocation_counter::opt_out(|| result = run());
-    let end = now();
+    let end = thread_cpu_time();
     result?;
     Ok(end.saturating_sub(start))
 }
