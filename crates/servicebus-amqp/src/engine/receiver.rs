@@ -41,6 +41,32 @@ impl Receiver {
     }
 }
 
+impl Partial {
+    /// A delivery of which the first frame is there, with room for a payload of this size.
+    fn begin(id: u64, resumed: bool, size: usize, first: &mut Transfer) -> Box<Self> {
+        Box::new(Self {
+            id,
+            tag: first.delivery_tag.take().unwrap_or_default(),
+            message_format: first.message_format.unwrap_or(0),
+            settled: false,
+            resumed,
+            rcv_settle_mode: first.rcv_settle_mode,
+            state: None,
+            // What is a little larger than a frame is complete without being moved once more.
+            payload: BytesMut::with_capacity(size + size / 4),
+        })
+    }
+
+    /// Adds a frame that is not the last.
+    fn extend(&mut self, transfer: Transfer, payload: &Bytes) {
+        self.settled |= transfer.settled == Some(true);
+        if transfer.state.is_some() {
+            self.state = transfer.state;
+        }
+        self.payload.extend_from_slice(payload);
+    }
+}
+
 /// # Receiving
 impl Connection {
     /// Sets the credit mode: exactly so much credit from now on, or a window. Ends a drain.
@@ -189,7 +215,7 @@ impl Connection {
         &mut self,
         session_slot: u32,
         slot: u32,
-        transfer: Transfer,
+        mut transfer: Transfer,
         payload: Bytes,
     ) -> Result<(), Violation> {
         let (Some(session), Some(link)) = (
@@ -216,31 +242,13 @@ impl Connection {
         if let Some(partial) = &partial {
             self.partial_bytes -= partial.payload.len();
         }
-        let id = match (&partial, transfer.delivery_id) {
-            (Some(partial), None) => partial.id,
-            (Some(partial), Some(id)) if serial::truncate(partial.id) == id => partial.id,
-            (Some(_), Some(_)) => {
-                return violation(
-                    condition::INVALID_FIELD,
-                    "a delivery begins before the last one is complete",
-                );
-            }
-            (None, None) => {
-                return violation(
-                    condition::INVALID_FIELD,
-                    "the first transfer of a delivery has no delivery-id",
-                );
-            }
-            (None, Some(id)) => {
-                // Ids are meant to grow. Senders whose threads share a session send some out of order, or twice; only
-                // the senders' own dispositions could be misread for that, so there is no reason to end the session.
-                let id = match session.peer_delivery_id {
-                    None => serial::start(id),
-                    Some(next) => serial::extend(next, id),
-                };
-                session.peer_delivery_id = session.peer_delivery_id.max(Some(id + 1));
-                id
-            }
+        let id = match delivery_id(
+            partial.as_deref(),
+            transfer.delivery_id,
+            &mut session.peer_delivery_id,
+        ) {
+            Ok(id) => id,
+            Err(text) => return violation(condition::INVALID_FIELD, text),
         };
         if partial.is_none() && !receiver.credit.allows_delivery() {
             return violation(
@@ -270,14 +278,7 @@ impl Connection {
         if limit != 0 && size as u64 > limit {
             let settled = transfer.settled == Some(true)
                 || partial.as_ref().is_some_and(|partial| partial.settled);
-            let error = AmqpError::new(
-                condition::MESSAGE_SIZE_EXCEEDED,
-                format!(
-                    "The received message (delivery-id:{}, size:{size} bytes) exceeds the limit ({limit} bytes) \
-                     currently allowed on the link.",
-                    serial::truncate(id)
-                ),
-            );
+            let error = too_large(id, size, limit);
             // The detach alone would tell the sender of many deliveries that all of them may be lost, not which one is
             // to blame.
             if !settled {
@@ -293,24 +294,9 @@ impl Connection {
                     "too many bytes of incomplete deliveries",
                 );
             }
-            let mut partial = partial.unwrap_or_else(|| {
-                Box::new(Partial {
-                    id,
-                    tag: transfer.delivery_tag.unwrap_or_default(),
-                    message_format: transfer.message_format.unwrap_or(0),
-                    settled: false,
-                    resumed,
-                    rcv_settle_mode: transfer.rcv_settle_mode,
-                    state: None,
-                    // What is a little larger than a frame is complete without being moved once more.
-                    payload: BytesMut::with_capacity(size + size / 4),
-                })
-            });
-            partial.settled |= transfer.settled == Some(true);
-            if transfer.state.is_some() {
-                partial.state = transfer.state;
-            }
-            partial.payload.extend_from_slice(&payload);
+            let mut partial =
+                partial.unwrap_or_else(|| Partial::begin(id, resumed, size, &mut transfer));
+            partial.extend(transfer, &payload);
             self.partial_bytes += size;
             receiver.partial = Some(partial);
             return Ok(());
@@ -370,4 +356,40 @@ impl Connection {
         }
         Ok(())
     }
+}
+
+/// The delivery that a transfer begins or goes on with. `next` is one more than the highest id of the session so far.
+fn delivery_id(
+    partial: Option<&Partial>,
+    stated: Option<u32>,
+    next: &mut Option<u64>,
+) -> Result<u64, &'static str> {
+    match (partial, stated) {
+        (Some(partial), None) => Ok(partial.id),
+        (Some(partial), Some(id)) if serial::truncate(partial.id) == id => Ok(partial.id),
+        (Some(_), Some(_)) => Err("a delivery begins before the last one is complete"),
+        (None, None) => Err("the first transfer of a delivery has no delivery-id"),
+        (None, Some(id)) => {
+            // Ids are meant to grow. Senders whose threads share a session send some out of order, or twice; only the
+            // senders' own dispositions could be misread for that, so there is no reason to end the session.
+            let id = match *next {
+                None => serial::start(id),
+                Some(next) => serial::extend(next, id),
+            };
+            *next = (*next).max(Some(id + 1));
+            Ok(id)
+        }
+    }
+}
+
+#[cold]
+fn too_large(id: u64, size: usize, limit: u64) -> AmqpError {
+    let id = serial::truncate(id);
+    AmqpError::new(
+        condition::MESSAGE_SIZE_EXCEEDED,
+        format!(
+            "The received message (delivery-id:{id}, size:{size} bytes) exceeds the limit ({limit} bytes) currently allowed \
+             on the link."
+        ),
+    )
 }
