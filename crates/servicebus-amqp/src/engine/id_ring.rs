@@ -83,8 +83,12 @@ impl IdRing {
         self.recent.shrink_to_fit();
     }
 
-    /// The lowest id of `first..=last`, and its slot.
+    /// The lowest id of `first..=last`, and its slot; none of an empty range.
     pub(super) fn find(&self, first: u64, last: u64) -> Option<(u64, u32)> {
+        // A tree panics when it is asked for a range that ends before it begins.
+        if first > last {
+            return None;
+        }
         if first < self.base
             && !self.old.is_empty()
             && let Some((&id, &slot)) = self.old.range(first..=last).next()
@@ -192,6 +196,7 @@ mod tests {
         let expected: Vec<u64> = (1..=10).map(|n| n * 500).chain([9_000, 9_003]).collect();
         assert_eq!(all(&ring), expected);
         assert_eq!(ring.find(501, 999), None);
+        assert_eq!(ring.find(1_001, 1_000), None);
         assert_eq!(ring.find(9_001, 9_002), None);
         assert_eq!(ring.find(4_999, 9_000).map(|(id, _)| id), Some(5_000));
     }

@@ -6,7 +6,7 @@ use servicebus_amqp::types::{
     DeliveryState, Disposition, Flow, Performative, Role, Transfer, condition,
 };
 
-use crate::peer::{CHANNEL, Peer, begin, credit, exactly, open, options, transfer};
+use crate::peer::{CHANNEL, Peer, begin, credit, exactly, open, options, send, sender, transfer};
 
 /// A peer whose client advertised this incoming window, and the link it receives on.
 fn receiving(window: u32, credit: u32) -> Peer {
@@ -363,4 +363,33 @@ fn b39_one_held_delivery_starves_nobody() {
         .settle(held.delivery, DeliveryState::RELEASED, Settle::First)
         .unwrap();
     assert_eq!(peer.sent_disposition().first, 0);
+}
+
+/// What thousands of others have passed is found one by one: here a client that sends has two deliveries without an outcome.
+#[test]
+fn b39_two_held_deliveries_get_their_outcomes_one_after_the_other() {
+    let (mut peer, link) = sender(options());
+    peer.flow(credit(0, 0, 10_000));
+    for context in 0..3_000 {
+        send(&mut peer, link, context);
+    }
+    assert_eq!(peer.frames().len(), 3_000);
+    let accepted = |first, last| Disposition {
+        role: Role::Receiver,
+        first,
+        last,
+        settled: true,
+        state: Some(DeliveryState::ACCEPTED),
+        batchable: false,
+    };
+    peer.disposition(accepted(2, Some(2_999)));
+    while peer.engine.poll_event().is_some() {}
+    for held in [0, 1] {
+        peer.disposition(accepted(held, None));
+        assert!(matches!(
+            peer.event(),
+            Event::Outcome { context, settled: true, .. } if context == u64::from(held)
+        ));
+    }
+    peer.quiet();
 }
