@@ -149,6 +149,9 @@ pub(super) fn range(reference: u64, first: u32, last: Option<u32>) -> Option<(u6
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
 
     fn all(ring: &IdRing) -> Vec<u64> {
@@ -225,6 +228,49 @@ mod tests {
         push(&mut ring, 1 << 40);
         assert!(ring.recent.len() == 1);
         assert_eq!(all(&ring), [1, 1 << 40]);
+    }
+
+    proptest! {
+        /// Whatever is held for how long, the ring is a map of ids in their order.
+        #[test]
+        fn it_is_a_map(steps in vec((0..4_u8, 0..600_u64, 1..40_u64), 0..40)) {
+            let slot = |id: u64| u32::try_from(id % 1000).unwrap();
+            let (mut ring, mut map, mut next) = (IdRing::new(), BTreeMap::new(), 1000);
+            for (step, count, by) in steps {
+                match step {
+                    0 => for id in next..next + count {
+                        // Without some, as delivery-ids of the peer may be.
+                        if id % by != 1 {
+                            ring.push(id, slot(id));
+                            map.insert(id, slot(id));
+                        }
+                    },
+                    // All are settled but each so many'th.
+                    1 => for id in map.clone().into_keys().filter(|id| id % by != 0) {
+                        ring.remove(id);
+                        map.remove(&id);
+                    },
+                    2 => {
+                        let id = next - count - 1;
+                        ring.insert(id, slot(id));
+                        map.insert(id, slot(id));
+                    }
+                    _ => {
+                        let (first, end) = (next - count, next - count + by - 1);
+                        let expected = map.range(first..end).next();
+                        prop_assert_eq!(
+                            ring.find(first, end - 1),
+                            expected.map(|(id, slot)| (*id, *slot))
+                        );
+                    }
+                }
+                if step == 0 {
+                    next += count;
+                }
+                prop_assert_eq!(ring.len(), map.len());
+            }
+            prop_assert_eq!(all(&ring), map.into_keys().collect::<Vec<_>>());
+        }
     }
 
     #[test]
