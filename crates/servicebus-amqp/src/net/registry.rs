@@ -10,7 +10,7 @@ use super::session::SessionShared;
 use crate::engine::{
     Connection, ConnectionError, DeliveryKey, Event, LinkError, LinkKey, SessionError, SessionKey,
 };
-use crate::types::{Attach, DeliveryState, Role};
+use crate::types::{AmqpError, Attach, DeliveryState, Role, condition};
 
 /// Where the events of a connection go: to the handles of its sessions and links, and to those who wait for answers.
 #[derive(Debug)]
@@ -192,12 +192,21 @@ impl Application for Registry {
                 link,
                 attach,
             } => {
-                if let Some(shared) = self.sessions.get(session.slot(), session) {
-                    shared.push_request(RequestedLink {
-                        key: link,
-                        attach: Arc::from(attach),
-                    });
+                let requested = RequestedLink {
+                    key: link,
+                    attach: Arc::from(attach),
+                };
+                if let Some(shared) = self.sessions.get(session.slot(), session)
+                    && shared.push_request(requested)
+                {
                     self.requested_links.insert(link.slot(), link, session);
+                } else {
+                    let error = AmqpError::new(
+                        condition::RESOURCE_LIMIT_EXCEEDED,
+                        "too many links wait to be accepted",
+                    );
+                    // The key is stale when the peer has detached meanwhile.
+                    let _ = connection.refuse_attach(link, error);
                 }
             }
             Event::LinkDetached { link, error } => self.end_link(link, error),

@@ -13,6 +13,9 @@ use super::registry::RequestedLink;
 use crate::engine::{LinkError, LinkKey, LinkOptions, OnOutcome, SessionError, SessionKey};
 use crate::types::{AmqpError, Attach, Begin, Role, condition};
 
+/// How many links that the peer asks for may wait to be accepted.
+const MAX_REQUESTED: usize = 1024;
+
 /// A session (AMQP 1.0 §2.5): a handle that can be cloned.
 ///
 /// When the last handle is gone, those of links included, the session is ended in the background.
@@ -131,7 +134,7 @@ impl Session {
         Ok(link)
     }
 
-    /// Waits for a link that the peer asks for. Not bounded.
+    /// Waits for a link that the peer asks for. Not bounded. While 1,024 links wait to be accepted, further ones are refused.
     ///
     /// # Errors
     ///
@@ -218,9 +221,17 @@ impl SessionShared {
         self.notify.notify_waiters();
     }
 
-    pub(super) fn push_request(&self, requested: RequestedLink) {
-        self.requested().push_back(requested);
+    /// Offers a link to those who accept; `false` when too many wait already.
+    pub(super) fn push_request(&self, requested: RequestedLink) -> bool {
+        {
+            let mut waiting = self.requested();
+            if waiting.len() >= MAX_REQUESTED {
+                return false;
+            }
+            waiting.push_back(requested);
+        }
         self.notify.notify_waiters();
+        true
     }
 
     /// The peer has taken a request back.

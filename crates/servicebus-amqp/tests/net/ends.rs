@@ -231,6 +231,28 @@ async fn a_link_that_the_peer_takes_back_is_not_accepted() {
     assert_eq!(receiver.peer_attach().unwrap().name, "link");
 }
 
+/// What nobody accepts, as in most clients, does not pile up without end.
+#[tokio::test(start_paused = true)]
+async fn links_beyond_those_that_may_wait_are_refused() {
+    let (client, listener) = connections();
+    let (ours, _theirs) = sessions(&client, &listener).await;
+    let attaches = (0..1025).map(|number| {
+        let options = LinkOptions::new(Source::new("here"), Target::new("there"));
+        ours.attach_sender(number.to_string(), options, LIMIT)
+    });
+    let results = futures_util::future::join_all(attaches).await;
+    let refused = results
+        .iter()
+        .filter(|result| {
+            matches!(
+                result,
+                Err(LinkError::DetachedByPeer { error: Some(_), .. })
+            )
+        })
+        .count();
+    assert_eq!(refused, 1);
+}
+
 /// The peer gets an answer, and need not wait for its time-out.
 #[tokio::test]
 async fn a_link_whose_answer_cannot_be_sent_is_refused() {
