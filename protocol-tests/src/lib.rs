@@ -1,4 +1,4 @@
-//! What the tests of this package share: recorded bytes and their notation, scripted peers, foreign programs, the emulator.
+//! What the tests of this package share: recorded bytes and their notation, foreign programs, the emulator.
 #![forbid(unsafe_code)]
 
 pub mod captures;

@@ -110,7 +110,7 @@ pub(crate) fn tables(lines: &[&Line]) -> String {
             "through" => "messages sent, stored, delivered and completed",
             "stored" => "messages that wait in a queue",
             "sessions" => "sessions with a message each, all held",
-            "entities" => "queues with a message each (emulator and client in one process)",
+            "entities" => "queues with a message each",
             "connections" => "connections that have sent a message each",
             other => other,
         };
