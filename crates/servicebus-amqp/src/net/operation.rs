@@ -201,10 +201,10 @@ impl Operations {
         }
     }
 
-    /// Ends all operations of a link that are still pending.
-    pub(super) fn fail_link(&mut self, link: LinkKey, error: &LinkError) {
+    /// Ends all operations of these links that are still pending.
+    pub(super) fn fail(&mut self, links: impl Fn(LinkKey) -> bool, error: &LinkError) {
         for (_, operation) in &mut self.entries {
-            if operation.link == link {
+            if links(operation.link) {
                 let fate = match operation.progress {
                     Progress::Pending { unsent: true, .. } => {
                         DeliveryError::NotTransferred(error.clone())

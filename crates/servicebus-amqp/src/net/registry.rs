@@ -1,4 +1,4 @@
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -106,7 +106,7 @@ impl Registry {
     /// Ends a link for those who wait: the peer has detached it, or does not answer our detach.
     pub(super) fn end_link(&mut self, key: LinkKey, error: LinkError) {
         if let Some(entry) = self.links.remove(key.slot(), key) {
-            self.operations.fail_link(key, &error);
+            self.operations.fail(|link| link == key, &error);
             entry.link.end(error);
         } else if let Some(session) = self.requested_links.remove(key.slot(), key)
             && let Some(session) = self.sessions.get(session.slot(), session)
@@ -119,8 +119,12 @@ impl Registry {
     /// Ends a session for those who wait: the peer has ended it, or does not answer our end.
     pub(super) fn end_session(&mut self, key: SessionKey, error: SessionError) {
         let error_of_links = LinkError::Session(error.clone());
-        for (link, entry) in self.links.take_if(|entry| entry.session == key) {
-            self.operations.fail_link(link, &error_of_links);
+        let ended = self.links.take_if(|entry| entry.session == key);
+        // One look at all operations, not one for each link.
+        let keys: HashSet<LinkKey> = ended.iter().map(|(link, _)| *link).collect();
+        self.operations
+            .fail(|link| keys.contains(&link), &error_of_links);
+        for (_, entry) in ended {
             entry.link.end(error_of_links.clone());
         }
         self.requested_sessions
