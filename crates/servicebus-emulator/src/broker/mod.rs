@@ -50,14 +50,17 @@ use std::collections::VecDeque;
 use servicebus_amqp::types::Timestamp;
 use slab::Slab;
 
-mod admin;
+mod checks;
 mod command;
+mod create;
 mod dead_letter;
 mod deadlines;
+mod delete;
 mod effect;
 mod entity;
 mod error;
 mod fault;
+mod forward;
 mod id;
 mod lock;
 mod log;
@@ -68,6 +71,7 @@ mod peek;
 mod receive;
 mod registry;
 mod rule;
+mod schedule;
 mod send;
 mod session;
 mod settle;
@@ -75,6 +79,7 @@ mod time;
 mod timer;
 mod topic;
 mod transaction;
+mod update;
 
 pub use command::{
     AddRule, AttachReceiver, AttachSender, Attached, BatchDelete, BeginTransaction,

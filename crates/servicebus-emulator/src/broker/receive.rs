@@ -118,6 +118,45 @@ impl Broker {
         self.touch(entity);
     }
 
+    /// Detaches all receivers of an entity.
+    pub(super) fn detach_receivers(&mut self, id: EntityId, error: &Error) {
+        let Some(entity) = self.entities.get_mut(id) else {
+            return;
+        };
+        let consumers: Vec<_> = entity.log.consumers.iter().copied().collect();
+        for consumer in &consumers {
+            // Out of the line first, or the session of one would be offered to the next.
+            self.consumers.set_credit(
+                *consumer,
+                0,
+                self.entities
+                    .get_mut(id)
+                    .map(|entity| &mut entity.log.waiting),
+            );
+        }
+        for consumer in consumers {
+            let waits = self
+                .consumers
+                .get(consumer)
+                .is_some_and(|consumer| consumer.accepting.is_some());
+            self.remove_consumer(consumer);
+            let error = error.clone();
+            self.effects.push_back(if waits {
+                Effect::SessionRefused { consumer, error }
+            } else {
+                Effect::DetachReceiver { consumer, error }
+            });
+        }
+    }
+
+    /// Detaches all links of an entity.
+    pub(super) fn detach_all(&mut self, id: EntityId, error: &Error) {
+        let error = self.track(id, error.clone());
+        self.detach_receivers(id, &error);
+        self.effects
+            .push_back(Effect::DetachSenders { entity: id, error });
+    }
+
     pub(super) fn set_credit(&mut self, command: SetCredit) -> Result<(), Error> {
         let id = command.consumer;
         let Some(consumer) = self.consumers.get(id) else {

@@ -7,7 +7,7 @@ use std::{
 
 use slab::Slab;
 
-use super::{ConsumerId, EntityId, ReceiveMode, entity::Entity, log::NONE};
+use super::{Broker, ConsumerId, EntityId, Error, ReceiveMode, entity::Entity, log::NONE};
 
 /// All entities.
 #[derive(Debug, Default)]
@@ -258,5 +258,34 @@ impl Consumers {
     pub(super) fn remove(&mut self, id: ConsumerId) -> Option<Consumer> {
         self.get(id)?;
         self.slots.try_remove(id.slot as usize)
+    }
+}
+
+impl Broker {
+    /// The entity that an address names: `q`, `/q`, `sb://host/q`, `t/Subscriptions/s`, `q/$DeadLetterQueue`, in any
+    /// case.
+    ///
+    /// # Errors
+    ///
+    /// [`EntityNotFound`](super::ErrorKind::EntityNotFound) when there is none.
+    pub fn resolve(&self, namespace: &str, address: &str) -> Result<EntityId, Error> {
+        let path = normalise(address);
+        self.entities
+            .find(namespace, &path)
+            .ok_or_else(|| Error::entity_not_found(namespace, &path))
+    }
+
+    /// The path of an entity in the spelling of its creator.
+    pub fn path(&self, entity: EntityId) -> Option<Arc<str>> {
+        Some(self.entities.get(entity)?.path.clone())
+    }
+
+    /// All entities of a namespace in the order of their paths, dead-letter queues included.
+    pub fn entities(&self, namespace: &str) -> impl Iterator<Item = (EntityId, Arc<str>)> {
+        self.entities
+            .namespace(namespace)
+            .into_iter()
+            .flat_map(|namespace| namespace.by_path.values())
+            .filter_map(|id| Some((*id, self.entities.get(*id)?.path.clone())))
     }
 }

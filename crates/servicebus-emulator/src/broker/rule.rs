@@ -2,6 +2,12 @@
 
 use servicebus_amqp::types::{ByteString, Map, MessageId, Timestamp, Value};
 
+use super::{
+    Broker, EntityId, Error, ErrorKind, Operation,
+    checks::{MAX_NAME, already_exists, check_limit, check_name_length},
+    command::{AddRule, EnumerateRules, RemoveRule},
+    entity::{Entity, Kind},
+};
 use crate::sql::{self, Action, Record};
 
 /// A rule.
@@ -151,5 +157,118 @@ fn equal(a: &Value, b: &Value) -> bool {
     match (sql::Scalar::from_value(a), sql::Scalar::from_value(b)) {
         (Some(a), Some(b)) => a.equals(&b),
         _ => a == b,
+    }
+}
+
+impl Broker {
+    pub(super) fn add_rule(&mut self, command: AddRule) -> Result<(), Error> {
+        self.fail_if_asked(command.subscription, Operation::Manage)?;
+        self.touch(command.subscription);
+        let Kind::Subscription { topic, rules, .. } = &self.entity(command.subscription)?.kind
+        else {
+            return Err(Error::not_allowed("Only subscriptions have rules."));
+        };
+        self.check_rule(*topic, rules, &command.rule)?;
+        let created_at = self.now;
+        if let Some(Entity {
+            kind: Kind::Subscription { rules, .. },
+            ..
+        }) = self.entities.get_mut(command.subscription)
+        {
+            rules.push(Rule {
+                created_at,
+                ..command.rule
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether a rule can join these, in a subscription of this topic.
+    pub(super) fn check_rule(
+        &self,
+        topic: EntityId,
+        rules: &[Rule],
+        rule: &Rule,
+    ) -> Result<(), Error> {
+        check_name_length(&rule.name, MAX_NAME)?;
+        if rules
+            .iter()
+            .any(|other| other.name.eq_ignore_ascii_case(&rule.name))
+        {
+            return Err(already_exists(&rule.name));
+        }
+        if let Filter::Correlation(filter) = &rule.filter
+            && filter.is_empty()
+        {
+            return Err(Error::invalid(
+                "A correlation filter must have at least one condition.",
+            ));
+        }
+        let (what, limit, same): (_, _, fn(&Filter) -> bool) = match rule.filter {
+            Filter::Correlation(_) => (
+                "correlation filters in the topic",
+                self.limits.correlation_filters_per_topic,
+                |filter| matches!(filter, Filter::Correlation(_)),
+            ),
+            Filter::Sql(_) => (
+                "SQL filters in the topic",
+                self.limits.sql_filters_per_topic,
+                |filter| matches!(filter, Filter::Sql(_)),
+            ),
+            Filter::True | Filter::False => return Ok(()),
+        };
+        if limit.is_none() {
+            return Ok(());
+        }
+        let Kind::Topic { subscriptions } = &self.entity(topic)?.kind else {
+            return Ok(());
+        };
+        let elsewhere = subscriptions
+            .iter()
+            .filter_map(|id| match &self.entities.get(*id)?.kind {
+                Kind::Subscription { rules, .. } => Some(rules),
+                _ => None,
+            })
+            .flatten();
+        let count = elsewhere.filter(|rule| same(&rule.filter)).count();
+        check_limit(what, count, limit)
+    }
+
+    pub(super) fn remove_rule(&mut self, command: RemoveRule) -> Result<(), Error> {
+        self.fail_if_asked(command.subscription, Operation::Manage)?;
+        self.touch(command.subscription);
+        self.entity(command.subscription)?;
+        let Some(Entity {
+            kind: Kind::Subscription { rules, .. },
+            ..
+        }) = self.entities.get_mut(command.subscription)
+        else {
+            return Err(Error::not_allowed("Only subscriptions have rules."));
+        };
+        let before = rules.len();
+        rules.retain(|rule| !rule.name.eq_ignore_ascii_case(&command.name));
+        if rules.len() == before {
+            return Err(Error::new(
+                ErrorKind::RuleNotFound,
+                format!(
+                    "The messaging entity '{}' could not be found.",
+                    command.name
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    pub(super) fn enumerate_rules(&mut self, command: EnumerateRules) -> Result<Vec<Rule>, Error> {
+        self.fail_if_asked(command.subscription, Operation::Manage)?;
+        let Kind::Subscription { rules, .. } = &self.entity(command.subscription)?.kind else {
+            return Err(Error::not_allowed("Only subscriptions have rules."));
+        };
+        Ok(rules
+            .iter()
+            .skip(command.skip)
+            .take(command.top)
+            .cloned()
+            .collect())
     }
 }

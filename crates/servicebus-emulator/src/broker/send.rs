@@ -4,20 +4,14 @@ use std::sync::Arc;
 
 use super::{
     Broker, EntityId, Error, ErrorKind, EventKind, MessageState,
-    command::{AttachSender, CancelScheduled, Duplicate, Operation, Schedule, Send, SenderTerms},
+    command::{AttachSender, Duplicate, Operation, Send, SenderTerms},
     entity::{Entity, Kind},
     log::{Entry, NONE},
     message::{BATCH_FORMAT, Content},
-    options::ForwardFailure,
-    registry::normalise,
     time::{NEVER, after},
-    timer::Timer,
     transaction::Step,
 };
 use crate::names::dead_letter;
-
-/// How often a message may be forwarded.
-const MAX_HOPS: u8 = 4;
 
 /// Where a message comes from.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,7 +35,7 @@ impl Broker {
     }
 
     /// The entity, if messages can be sent to it.
-    fn sendable(&self, id: EntityId) -> Result<&Entity, Error> {
+    pub(super) fn sendable(&self, id: EntityId) -> Result<&Entity, Error> {
         let entity = self.entity(id)?;
         match entity.kind {
             Kind::Subscription { .. } => Err(Error::not_allowed(
@@ -204,7 +198,7 @@ impl Broker {
         }
     }
 
-    fn is_duplicate(&mut self, id: EntityId, content: &Content) -> bool {
+    pub(super) fn is_duplicate(&mut self, id: EntityId, content: &Content) -> bool {
         let now = self.now;
         let Some(entity) = self.entities.get_mut(id) else {
             return false;
@@ -224,63 +218,8 @@ impl Broker {
         duplicate
     }
 
-    /// Stores a message that becomes active later.
-    pub(super) fn keep_for_later(
-        &mut self,
-        id: EntityId,
-        number: i64,
-        content: Arc<Content>,
-        origin: Origin,
-    ) {
-        let now = self.now;
-        let at = content.scheduled_at().unwrap_or(now);
-        let Some(entity) = self.entities.get_mut(id) else {
-            return;
-        };
-        entity.log.insert(
-            number,
-            Entry {
-                content,
-                enqueued_at: now,
-                expires_at: NEVER,
-                enqueued_sequence_number: origin.number,
-                lock: NONE,
-                session: NONE,
-                delivery_count: 0,
-                state: MessageState::Scheduled,
-                hops: origin.hops,
-            },
-        );
-        self.timers.set(at, Timer::Activate(id, number));
-        self.record(id, || EventKind::Scheduled {
-            sequence_number: number,
-        });
-    }
-
-    /// The time of a scheduled message has come.
-    pub(super) fn on_activation(&mut self, id: EntityId, number: i64) {
-        let now = self.now;
-        let Some(entity) = self.entities.get_mut(id) else {
-            return;
-        };
-        entity.used_at = now;
-        let Some(entry) = entity.log.remove(number) else {
-            return;
-        };
-        let origin = Origin {
-            hops: entry.hops,
-            number: if entry.enqueued_sequence_number == 0 {
-                number
-            } else {
-                entry.enqueued_sequence_number
-            },
-            time_to_live: None,
-        };
-        self.publish(id, entry.content, origin);
-    }
-
     /// Makes a message active: in a queue, or in the subscriptions of a topic.
-    fn publish(&mut self, id: EntityId, content: Arc<Content>, origin: Origin) {
+    pub(super) fn publish(&mut self, id: EntityId, content: Arc<Content>, origin: Origin) {
         let Some(entity) = self.entities.get_mut(id) else {
             return;
         };
@@ -367,188 +306,6 @@ impl Broker {
         self.dispatch(id, session);
     }
 
-    /// Passes a message that is in no log on to where its entity says.
-    pub(super) fn forward_entry(&mut self, id: EntityId, number: i64, entry: Entry) {
-        let Some(target) = self
-            .entities
-            .get_mut(id)
-            .and_then(|entity| entity.policy.forward_to.clone())
-        else {
-            return;
-        };
-        let origin_number = match entry.enqueued_sequence_number {
-            0 => number,
-            first => first,
-        };
-        let content = entry.content.clone();
-        if let Err(error) = self.forward(id, &target, content, entry.hops, origin_number) {
-            self.keep_unforwardable(id, number, entry, &error);
-        }
-    }
-
-    /// Passes a message on to another entity.
-    pub(super) fn forward(
-        &mut self,
-        from: EntityId,
-        target: &str,
-        content: Arc<Content>,
-        hops: u8,
-        origin_number: i64,
-    ) -> Result<(), ForwardError> {
-        if hops >= MAX_HOPS {
-            return Err(ForwardError::Hops);
-        }
-        let namespace = self
-            .entities
-            .get_mut(from)
-            .map(|entity| entity.namespace.clone())
-            .unwrap_or_default();
-        let to = self
-            .entities
-            .find(&namespace, &normalise(target))
-            .ok_or_else(|| ForwardError::Refused(Error::entity_not_found(&namespace, target)))?;
-        let entity = self.sendable(to).map_err(ForwardError::Refused)?;
-        if let Some(limit) = entity.policy.max_size.or(self.limits.entity_size)
-            && self.stored_size(entity).saturating_add(content.size()) > limit
-        {
-            return Err(ForwardError::Refused(Error::new(
-                ErrorKind::QuotaExceeded,
-                format!(
-                    "The maximum entity size has been reached or exceeded for '{}'.",
-                    entity.path
-                ),
-            )));
-        }
-        let path = entity.path.clone();
-        self.record(from, || EventKind::Forwarded { to: path });
-        self.admit(
-            to,
-            content,
-            Origin {
-                hops: hops + 1,
-                number: origin_number,
-                time_to_live: None,
-            },
-        );
-        Ok(())
-    }
-
-    fn keep_unforwardable(
-        &mut self,
-        id: EntityId,
-        number: i64,
-        mut entry: Entry,
-        error: &ForwardError,
-    ) {
-        let (reason, text) = match error {
-            ForwardError::Hops => (dead_letter::HOP_COUNT, dead_letter::HOP_COUNT_DESCRIPTION),
-            ForwardError::Refused(error) => (dead_letter::FORWARDING_FAILED, error.text()),
-        };
-        if self.limits.forward_failure == ForwardFailure::DeadLetter {
-            return self.dead_letter_entry(id, number, entry, reason, text);
-        }
-        let Some(queue) = self
-            .entities
-            .get_mut(id)
-            .and_then(|entity| entity.transfer_dead_letter())
-        else {
-            return;
-        };
-        let changes = servicebus_amqp::types::Map::new()
-            .with(crate::names::property::DEAD_LETTER_REASON, reason)
-            .with(crate::names::property::DEAD_LETTER_ERROR_DESCRIPTION, text);
-        if let Ok(content) = entry.content.with_application_properties(&changes) {
-            entry.content = content.into();
-        }
-        self.store_dead_letter(queue, number, entry);
-    }
-
-    pub(super) fn schedule(&mut self, command: Schedule) -> Result<Vec<i64>, Error> {
-        let transaction = command.transaction;
-        self.try_schedule(command)
-            .inspect_err(|_| self.poison(transaction))
-    }
-
-    fn try_schedule(&mut self, command: Schedule) -> Result<Vec<i64>, Error> {
-        let id = command.entity;
-        self.fail_if_asked(id, Operation::Send)?;
-        let mut contents = Vec::with_capacity(command.messages.len().min(1024));
-        for message in &command.messages {
-            check_size(message.len(), self.limits.message_size)?;
-            contents.push(Content::parse(message)?);
-        }
-        self.check(id, &contents)?;
-        let entity = self.entities.get_mut(id).ok_or_else(Error::entity_gone)?;
-        let scheduled: Vec<_> = contents
-            .into_iter()
-            .map(|content| (entity.log.take_number(), Arc::new(content)))
-            .collect();
-        let numbers = scheduled.iter().map(|(number, _)| *number).collect();
-        match command.transaction {
-            None => self.store_scheduled(id, scheduled),
-            Some(transaction) => {
-                let count = scheduled.len();
-                let step = Step::Schedule {
-                    entity: id,
-                    messages: scheduled,
-                };
-                self.enlist(transaction, id, count, step)?;
-            }
-        }
-        Ok(numbers)
-    }
-
-    /// Stores messages under numbers that were promised.
-    pub(super) fn store_scheduled(&mut self, id: EntityId, messages: Vec<(i64, Arc<Content>)>) {
-        for (number, content) in messages {
-            if self.is_duplicate(id, &content) {
-                continue;
-            }
-            if content.scheduled_at().is_some_and(|at| at > self.now) {
-                self.keep_for_later(id, number, content, Origin::default());
-            } else {
-                let origin = Origin {
-                    number,
-                    ..Origin::default()
-                };
-                self.publish(id, content, origin);
-            }
-        }
-    }
-
-    pub(super) fn cancel_scheduled(&mut self, command: CancelScheduled) -> Result<(), Error> {
-        let id = command.entity;
-        self.fail_if_asked(id, Operation::Manage)?;
-        self.touch(id);
-        let entity = self.entities.get_mut(id).ok_or_else(Error::entity_gone)?;
-        let mut seen = std::collections::HashSet::new();
-        for number in &command.sequence_numbers {
-            let scheduled = entity
-                .log
-                .get(*number)
-                .is_some_and(|entry| entry.state == MessageState::Scheduled);
-            if !scheduled || !seen.insert(*number) {
-                return Err(Error::new(
-                    ErrorKind::MessageNotFound,
-                    format!("The scheduled message with sequence number {number} was not found."),
-                ));
-            }
-        }
-        for number in command.sequence_numbers {
-            let Some(entity) = self.entities.get_mut(id) else {
-                break;
-            };
-            if let Some(entry) = entity.log.remove(number) {
-                let at = entry.content.scheduled_at().unwrap_or(NEVER);
-                self.timers.cancel(at, Timer::Activate(id, number));
-                self.record(id, || EventKind::Cancelled {
-                    sequence_number: number,
-                });
-            }
-        }
-        Ok(())
-    }
-
     pub(super) fn duplicate(&mut self, command: Duplicate) -> Result<i64, Error> {
         let id = command.entity;
         let entity = self.entity(id)?;
@@ -569,16 +326,7 @@ impl Broker {
     }
 }
 
-/// Why a message was not passed on.
-#[derive(Debug)]
-pub(super) enum ForwardError {
-    /// It was passed on too often.
-    Hops,
-    /// The target does not take it.
-    Refused(Error),
-}
-
-fn check_size(size: usize, limit: Option<u64>) -> Result<(), Error> {
+pub(super) fn check_size(size: usize, limit: Option<u64>) -> Result<(), Error> {
     match limit {
         Some(limit) if size as u64 > limit => Err(Error::new(
             ErrorKind::MessageSizeExceeded,
