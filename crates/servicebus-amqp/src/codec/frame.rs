@@ -43,8 +43,9 @@ pub enum Frame {
 
 /// Takes one whole frame off the front of `input`; `None` while it is not complete.
 ///
-/// `input` holds frames only: protocol headers are taken off before. Payload, binaries and text of the frame are
-/// slices of the input's buffer and keep it alive.
+/// `input` holds frames only: protocol headers are taken off before. The binaries and the text of a transfer (with its
+/// payload), a flow or a disposition are slices of the input's buffer and keep it alive; those of any other frame share
+/// a copy of the frame.
 ///
 /// # Errors
 ///
@@ -93,6 +94,9 @@ pub fn decode_frame(
 fn decode_amqp(mut frame: Bytes, body: usize, channel: u16) -> Result<Option<Frame>, FrameError> {
     if body == frame.len() {
         return Ok(Some(Frame::Empty { channel }));
+    }
+    if !performative::passes_by(frame.get(body..).unwrap_or_default()) {
+        frame = Bytes::copy_from_slice(&frame);
     }
     let mut reader = Reader::at(&frame, body);
     let performative = performative::decode(&mut reader)?;
@@ -266,6 +270,18 @@ mod tests {
             unreachable!("a transfer");
         };
         assert_eq!(payload.as_ptr(), place);
+    }
+
+    /// An attach is kept as long as its link: it must not keep the buffer of a whole read.
+    #[test]
+    fn what_lasts_leaves_the_receive_buffer() {
+        // attach: name "l", handle 0, a sender.
+        let frame = b"\0\0\0\x13\x02\0\0\0\x00\x53\x12\xc0\x06\x03\xa1\x01l\x43\x42";
+        let mut input = BytesMut::with_capacity(64);
+        input.extend_from_slice(frame);
+        let attach = decode_frame(&mut input, 512).unwrap().unwrap();
+        assert!(format!("{attach:?}").contains("\"l\""), "{attach:?}");
+        assert!(input.try_reclaim(64), "{attach:?}");
     }
 
     #[test]

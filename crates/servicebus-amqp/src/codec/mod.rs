@@ -1,6 +1,6 @@
 //! Bytes to AMQP types and back: frames, values, message sections (AMQP 1.0 part 1, §2.3, §3.2).
 //!
-//! * [`decode_frame`] takes frames off a receive buffer; payloads and binaries are slices of it.
+//! * [`decode_frame`] takes frames off a receive buffer; payloads are slices of it.
 //! * [`encode_frame`], [`encode_transfer`], [`encode_sasl`], [`encode_empty`] append to a buffer that the caller reuses.
 //! * [`Message`](crate::types::Message), [`Value`](crate::types::Value) and [`LazyMap`](crate::types::LazyMap) have
 //!   `decode` and `encode` of their own.

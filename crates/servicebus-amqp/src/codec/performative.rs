@@ -34,6 +34,15 @@ pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Performative> {
     }
 }
 
+/// Whether an encoded performative is of a kind that comes with each message, and is done with soon. Others are as rare as
+/// connections, sessions and links, and may be kept as long as these. (Rare spellings of the frequent ones count as rare.)
+pub(super) fn passes_by(encoded: &[u8]) -> bool {
+    matches!(
+        encoded,
+        [0x00, 0x53, d::TRANSFER | d::FLOW | d::DISPOSITION, ..]
+    )
+}
+
 #[inline]
 fn named<T>(name: &'static str, result: Result<T>) -> Result<T> {
     match result {
