@@ -232,12 +232,17 @@ async fn sessions(program: &Path, count: usize) -> anyhow::Result<Line> {
 
 /// Queues, each with a message of 1 KB. What they take from the start of the program on, beyond what it takes without.
 async fn entities(program: &Path, count: usize) -> anyhow::Result<Line> {
-    let without = Program::launch(program, 0).await?;
-    let start = Growth::start(without.id()?)?;
+    // A start takes as much as some ten queues, and not always the same.
+    let mut starts = Vec::new();
+    for _ in 0..STARTS {
+        let without = Program::launch(program, 0).await?;
+        starts.push(Growth::start(without.id()?)?);
+    }
     let emulator = Program::launch(program, count).await?;
     let growth = Growth {
         process: emulator.id()?,
-        ..start
+        cpu: median(starts.iter().map(|start| start.cpu)),
+        memory: median(starts.iter().map(|start| start.memory)),
     };
     let client = Client::from_connection_string(emulator.connection_string())?;
     let names: Vec<_> = (0..count).map(|n| format!("queue-{n}")).collect();

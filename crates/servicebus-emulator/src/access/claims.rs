@@ -1,3 +1,6 @@
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::iter;
 use std::sync::Arc;
 
 use servicebus_amqp::types::Timestamp;
@@ -15,10 +18,11 @@ pub(crate) struct Claim {
     pub(crate) expires: Option<Timestamp>,
 }
 
-/// The claims of one connection.
+/// The claims of one connection, by their paths.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
-    claims: Vec<Claim>,
+    claims: BTreeMap<String, Claim>,
+    namespace: Option<Arc<str>>,
 }
 
 /// How many different paths one connection may have tokens for.
@@ -27,29 +31,43 @@ const MAX_CLAIMS: usize = 4096;
 impl Claims {
     /// Adds a claim in place of an older one for the same path. `false`: there are too many.
     pub(crate) fn put(&mut self, claim: Claim) -> bool {
-        if let Some(old) = self.claims.iter_mut().find(|old| old.path == claim.path) {
-            *old = claim;
-        } else if self.claims.len() < MAX_CLAIMS {
-            self.claims.push(claim);
-        } else {
-            return false;
+        let full = self.claims.len() >= MAX_CLAIMS;
+        self.namespace
+            .get_or_insert_with(|| Arc::clone(&claim.namespace));
+        match self.claims.entry(claim.path.clone()) {
+            Entry::Vacant(_) if full => return false,
+            Entry::Vacant(place) => {
+                place.insert(claim);
+            }
+            Entry::Occupied(mut old) => {
+                old.insert(claim);
+            }
         }
         true
     }
 
     /// The namespace that the claims are for.
     pub(crate) fn namespace(&self) -> Option<&Arc<str>> {
-        self.claims.first().map(|claim| &claim.namespace)
+        self.namespace.as_ref()
     }
 
     /// Whether a claim permits something at a path (in lower case) now.
     pub(crate) fn permit(&self, path: &str, right: Option<Rights>, now: Timestamp) -> bool {
-        self.claims.iter().any(|claim| {
-            covers(&claim.path, path)
-                && right.is_none_or(|right| claim.rights.cover(right))
-                && claim.expires.is_none_or(|expires| expires > now)
-        })
+        covering(path)
+            .filter_map(|path| self.claims.get(path))
+            .any(|claim| {
+                right.is_none_or(|right| claim.rights.cover(right))
+                    && claim.expires.is_none_or(|expires| expires > now)
+            })
     }
+}
+
+/// The paths whose claims cover a path: itself, what it lies under, and the whole namespace.
+fn covering(path: &str) -> impl Iterator<Item = &str> {
+    iter::successors(Some(path), |path| match path.rsplit_once('/') {
+        Some((above, _)) => Some(above),
+        None => (!path.is_empty()).then_some(""),
+    })
 }
 
 /// The path in the audience of a token, in lower case: the scheme, host and port of clients differ and do not count, and
@@ -106,6 +124,8 @@ mod tests {
             ("q1/$deadletterqueue", "q1", false),
         ] {
             assert_eq!(covers(claim, path), expected, "{claim} {path}");
+            let found = covering(path).any(|path| path == claim);
+            assert_eq!(found, expected, "{claim} {path}");
         }
     }
 }

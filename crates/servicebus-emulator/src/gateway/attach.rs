@@ -186,9 +186,8 @@ impl Client {
             path,
             LinkKind::Producer(entity),
         );
-        let mailbox = Arc::clone(&self.mailbox);
         self.hub.with(self.mailbox(), |core, _| {
-            core.add_producer(entity, &mailbox, key);
+            core.add_producer(entity, &self.mailbox, key);
         });
         Ok(())
     }

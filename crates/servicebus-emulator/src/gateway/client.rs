@@ -126,7 +126,7 @@ impl Client {
         if let ConnectionError::Protocol(error) = error {
             self.violation(error);
         }
-        for link in self.links.remove_all(None) {
+        for link in self.links.remove_all() {
             self.forget(link);
         }
         self.locks = Locks::default();
@@ -144,9 +144,8 @@ impl Client {
     pub(super) fn forget(&mut self, link: Link) {
         match link.kind {
             LinkKind::Producer(entity) => {
-                let mailbox = Arc::clone(&self.mailbox);
                 self.hub.with(self.mailbox(), |core, _| {
-                    core.remove_producer(entity, &mailbox, link.key);
+                    core.remove_producer(entity, &self.mailbox, link.key);
                 });
             }
             LinkKind::Consumer(consumer) => {
@@ -196,7 +195,7 @@ impl Application for Client {
                 if let SessionError::Protocol(error) = &error {
                     self.violation(error);
                 }
-                for link in self.links.remove_all(Some(session)) {
+                for link in self.links.remove_session(session) {
                     self.forget(link);
                 }
             }

@@ -1,11 +1,21 @@
+use std::collections::BTreeSet;
+
 use servicebus_amqp::engine::{LinkKey, SessionKey};
 use servicebus_amqp::types::{Attach, ByteString, Timestamp};
 
 use crate::broker::{ConsumerId, EntityId, TransactionId};
 
-/// The links of one connection, by slot.
+/// The links of one connection.
+///
+/// A client may have tens of thousands of them: what is done for one link or request must not look at all.
 #[derive(Debug, Default)]
-pub(super) struct Links(Vec<Option<Box<Link>>>);
+pub(super) struct Links {
+    by_slot: Vec<Option<Box<Link>>>,
+    /// The slots of sessions, each with those of its links.
+    by_session: BTreeSet<(usize, usize)>,
+    /// The same of the links for replies, by their node.
+    replies: BTreeSet<(usize, Node, usize)>,
+}
 
 /// A link of a client.
 #[derive(Debug)]
@@ -39,7 +49,7 @@ pub(super) enum LinkKind {
 }
 
 /// Something that answers requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Node {
     Cbs,
     Management(EntityId),
@@ -59,52 +69,94 @@ pub(super) struct Consumer {
 impl Links {
     pub(super) fn insert(&mut self, link: Link) {
         let slot = link.key.slot();
-        if slot >= self.0.len() {
-            // The engine numbers links densely and bounds their number.
-            self.0.resize_with(slot + 1, || None);
+        self.by_session.insert((link.session.slot(), slot));
+        if let LinkKind::Replies { node, .. } = link.kind {
+            self.replies.insert((link.session.slot(), node, slot));
         }
-        if let Some(place) = self.0.get_mut(slot) {
+        if slot >= self.by_slot.len() {
+            // The engine numbers links densely and bounds their number.
+            self.by_slot.resize_with(slot + 1, || None);
+        }
+        if let Some(place) = self.by_slot.get_mut(slot) {
+            debug_assert!(place.is_none(), "the engine tells of a link's end first");
             *place = Some(Box::new(link));
         }
     }
 
     pub(super) fn get(&self, key: LinkKey) -> Option<&Link> {
-        let link = self.0.get(key.slot())?.as_deref()?;
-        (link.key == key).then_some(link)
+        self.in_slot(key.slot()).filter(|link| link.key == key)
     }
 
     pub(super) fn get_mut(&mut self, key: LinkKey) -> Option<&mut Link> {
-        let link = self.0.get_mut(key.slot())?.as_deref_mut()?;
+        let link = self.by_slot.get_mut(key.slot())?.as_deref_mut()?;
         (link.key == key).then_some(link)
     }
 
     pub(super) fn remove(&mut self, key: LinkKey) -> Option<Link> {
         self.get(key)?;
-        Some(*self.0.get_mut(key.slot())?.take()?)
+        let link = *self.by_slot.get_mut(key.slot())?.take()?;
+        let (session, slot) = (link.session.slot(), key.slot());
+        self.by_session.remove(&(session, slot));
+        if let LinkKind::Replies { node, .. } = link.kind {
+            self.replies.remove(&(session, node, slot));
+        }
+        Some(link)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Link> {
-        self.0.iter().flatten().map(|link| &**link)
+        self.by_slot.iter().flatten().map(|link| &**link)
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Link> {
-        self.0.iter_mut().flatten().map(|link| &mut **link)
+        self.by_slot.iter_mut().flatten().map(|link| &mut **link)
     }
 
-    /// Removes all links of a session, or of the connection.
-    pub(super) fn remove_all(&mut self, session: Option<SessionKey>) -> Vec<Link> {
-        let gone = |link: &Option<Box<Link>>| {
-            link.as_ref()
-                .is_some_and(|link| session.is_none_or(|session| session == link.session))
-        };
-        self.0
-            .iter_mut()
-            .filter(|link| gone(link))
-            .filter_map(|link| link.take().map(|link| *link))
+    /// The links of a session for the replies of a node, with the addresses of their targets.
+    pub(super) fn replies(
+        &self,
+        session: SessionKey,
+        node: Node,
+    ) -> impl Iterator<Item = (&Link, Option<&str>)> {
+        let of = session.slot();
+        self.replies
+            .range((of, node, 0)..=(of, node, usize::MAX))
+            .filter_map(move |(.., slot)| {
+                let link = self.in_slot(*slot)?;
+                match &link.kind {
+                    LinkKind::Replies { address, .. } if link.session == session => {
+                        Some((link, address.as_deref()))
+                    }
+                    _ => None,
+                }
+            })
+    }
+
+    /// Removes all links of a session.
+    pub(super) fn remove_session(&mut self, session: SessionKey) -> Vec<Link> {
+        let of = session.slot();
+        let keys: Vec<_> = self
+            .by_session
+            .range((of, 0)..=(of, usize::MAX))
+            .filter_map(|(_, slot)| self.in_slot(*slot))
+            .filter(|link| link.session == session)
+            .map(|link| link.key)
+            .collect();
+        keys.into_iter()
+            .filter_map(|key| self.remove(key))
             .collect()
     }
 
+    /// Removes all links of the connection.
+    pub(super) fn remove_all(&mut self) -> Vec<Link> {
+        let links = std::mem::take(self).by_slot;
+        links.into_iter().flatten().map(|link| *link).collect()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
-        self.0.iter().all(Option::is_none)
+        self.by_session.is_empty()
+    }
+
+    fn in_slot(&self, slot: usize) -> Option<&Link> {
+        self.by_slot.get(slot)?.as_deref()
     }
 }

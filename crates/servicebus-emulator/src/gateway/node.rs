@@ -10,7 +10,7 @@ use servicebus_amqp::types::{
 };
 
 use super::client::Client;
-use super::link::{LinkKind, Node};
+use super::link::Node;
 use super::locks::NO_LOCK;
 use super::names::rpc;
 use super::transfer::{malformed, rejected, settle};
@@ -171,16 +171,7 @@ impl Client {
         node: Node,
         reply_to: Option<&str>,
     ) -> Option<LinkKey> {
-        let candidates = || {
-            self.links.iter().filter_map(|link| match &link.kind {
-                LinkKind::Replies { node: of, address }
-                    if *of == node && link.session == session =>
-                {
-                    Some((link, address.as_deref()))
-                }
-                _ => None,
-            })
-        };
+        let candidates = || self.links.replies(session, node);
         if let Some(reply_to) = reply_to {
             let by_address = candidates().find(|(_, address)| *address == Some(reply_to));
             let found =

@@ -20,7 +20,8 @@ pub(crate) struct Core {
     pub(crate) faults: Faults,
     pub(super) connections: HashMap<u64, Arc<Mailbox>>,
     consumers: Routes,
-    producers: HashMap<EntityId, Vec<(Arc<Mailbox>, LinkKey)>>,
+    /// The links that send to an entity, by connection and slot.
+    producers: BTreeMap<(EntityId, u64, usize), LinkKey>,
     timers: BTreeMap<(Timestamp, u64), (Arc<Mailbox>, Parcel)>,
     timers_set: u64,
     /// When the timekeeper wakes up next.
@@ -35,7 +36,7 @@ impl Core {
             faults: Faults::default(),
             connections: HashMap::new(),
             consumers: Routes::default(),
-            producers: HashMap::new(),
+            producers: BTreeMap::new(),
             timers: BTreeMap::new(),
             timers_set: 0,
             armed: None,
@@ -120,17 +121,15 @@ impl Core {
     }
 
     /// Notes a link that sends to an entity.
-    pub(crate) fn add_producer(&mut self, entity: EntityId, mailbox: &Arc<Mailbox>, link: LinkKey) {
-        let producers = self.producers.entry(entity).or_default();
-        producers.push((Arc::clone(mailbox), link));
+    pub(crate) fn add_producer(&mut self, entity: EntityId, mailbox: &Mailbox, link: LinkKey) {
+        self.producers
+            .insert((entity, mailbox.id(), link.slot()), link);
     }
 
     pub(crate) fn remove_producer(&mut self, entity: EntityId, mailbox: &Mailbox, link: LinkKey) {
-        if let Some(producers) = self.producers.get_mut(&entity) {
-            producers.retain(|(of, key)| (of.id(), *key) != (mailbox.id(), link));
-            if producers.is_empty() {
-                self.producers.remove(&entity);
-            }
+        let place = (entity, mailbox.id(), link.slot());
+        if self.producers.get(&place) == Some(&link) {
+            self.producers.remove(&place);
         }
     }
 
@@ -261,9 +260,16 @@ impl Core {
     }
 
     fn detach_producers(&mut self, entity: EntityId, error: &AmqpError, from: Option<&Mailbox>) {
-        for (mailbox, link) in self.producers.remove(&entity).unwrap_or_default() {
-            let error = error.clone();
-            mailbox.push(Parcel::Detach { link, error }, from);
+        let all = (entity, 0, 0)..=(entity, u64::MAX, usize::MAX);
+        let places: Vec<_> = self.producers.range(all).map(|(place, _)| *place).collect();
+        for place in places {
+            let (_, connection, _) = place;
+            if let Some(link) = self.producers.remove(&place)
+                && let Some(mailbox) = self.connections.get(&connection)
+            {
+                let error = error.clone();
+                mailbox.push(Parcel::Detach { link, error }, from);
+            }
         }
     }
 }
