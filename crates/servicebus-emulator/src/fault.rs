@@ -1,6 +1,7 @@
 //! Faults as data: what a test orders, in Rust or as JSON.
 
 use serde::{Deserialize, Serialize};
+use servicebus_amqp::types::SaslCode;
 
 use crate::broker::{Error, ErrorKind, Operation};
 
@@ -46,6 +47,13 @@ pub enum Fault {
         /// The text that goes with it.
         #[serde(default)]
         description: String,
+        /// How many of them; 0 takes the fault back.
+        times: u32,
+    },
+    /// The next clients that authenticate are refused, whatever their credentials.
+    RefuseSasl {
+        /// What they are told.
+        code: SaslFailure,
         /// How many of them; 0 takes the fault back.
         times: u32,
     },
@@ -144,6 +152,21 @@ pub enum Fault {
         /// The session, which need not exist.
         session: String,
     },
+}
+
+/// Why SASL fails (AMQP 1.0 §5.3.3.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum SaslFailure {
+    /// The credentials are no good.
+    Auth,
+    /// A system error.
+    Sys,
+    /// A system error that will last.
+    SysPerm,
+    /// A system error that may pass.
+    SysTemp,
 }
 
 /// A kind of operation that a [`Fault::Fail`] is about.
@@ -248,6 +271,17 @@ impl Failure {
             ),
         };
         Error::new(kind, text)
+    }
+}
+
+impl SaslFailure {
+    pub(crate) fn code(self) -> SaslCode {
+        match self {
+            Self::Auth => SaslCode::Auth,
+            Self::Sys => SaslCode::Sys,
+            Self::SysPerm => SaslCode::SysPerm,
+            Self::SysTemp => SaslCode::SysTemp,
+        }
     }
 }
 

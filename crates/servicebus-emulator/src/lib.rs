@@ -23,7 +23,7 @@ pub use access::{DEFAULT_KEY, DEFAULT_KEY_NAME, Rights, TokenError, Verdict};
 pub use emulator::{
     Builder, Emulator, Entity, Events, Missed, Namespace, NotManual, Profile, StartError, WaitError,
 };
-pub use fault::{Answered, Failure, Fault, Operated};
+pub use fault::{Answered, Failure, Fault, Operated, SaslFailure};
 pub use hub::Clock;
 pub use idle::IdleTimes;
 pub use violation::Violation;

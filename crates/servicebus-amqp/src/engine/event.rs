@@ -7,10 +7,8 @@ use crate::types::{Attach, Begin, DeliveryState, Open, ReceiverSettleMode, SaslI
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// Listener: a client wants to authenticate. Answer with
+    /// Listener: a client wants to authenticate, with one of the mechanisms that were offered. Answer with
     /// [`Connection::sasl_outcome`](super::Connection::sasl_outcome), at any time before the handshake time-out.
-    ///
-    /// `ANONYMOUS` and `MSSBCBS` need no verdict: offering them is accepting them, and no event is made.
     SaslInit(Box<SaslInit>),
     /// The peer's open arrived. Sessions can be begun before it, and are sent then.
     Opened(Box<Open>),

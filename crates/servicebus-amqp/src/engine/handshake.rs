@@ -142,12 +142,10 @@ impl Connection {
                 self.phase = Phase::SaslVerdict;
                 let offered = matches!(&self.config.sasl, Sasl::Listener { mechanisms, .. }
                     if mechanisms.contains(&init.mechanism));
-                if !offered {
-                    self.give_verdict(SaslCode::Auth);
-                } else if matches!(init.mechanism.as_str(), "ANONYMOUS" | "MSSBCBS") {
-                    self.give_verdict(SaslCode::Ok);
-                } else {
+                if offered {
                     self.events.push_back(Event::SaslInit(Box::new(init)));
+                } else {
+                    self.give_verdict(SaslCode::Auth);
                 }
             }
             (phase, _) => self.protocol_error(AmqpError::new(

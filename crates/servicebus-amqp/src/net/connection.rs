@@ -28,7 +28,8 @@ struct ConnectionInner {
     close_timeout: Duration,
 }
 
-/// Decides on the credentials of clients, for a listener that offers `PLAIN` or another mechanism that has some.
+/// Decides on the clients of a listener, by the mechanism that they chose of those offered and the credentials that they
+/// bring.
 pub type Authenticator = dyn Fn(&SaslInit) -> SaslCode + Send + Sync;
 
 /// What the events of the connection say, for those who wait for it.
@@ -43,7 +44,8 @@ pub(super) struct ConnectionShared {
 impl Connection {
     /// Starts a connection over any stream: a socket, an in-memory pipe, a tunnel. Spawns the task that drives it.
     ///
-    /// A listener refuses clients that have to be authenticated; see [`over_authenticated`](Self::over_authenticated).
+    /// A listener that offers SASL takes clients without credentials (`ANONYMOUS`, `MSSBCBS`) and refuses others; see
+    /// [`over_authenticated`](Self::over_authenticated).
     ///
     /// # Panics
     ///
@@ -52,7 +54,7 @@ impl Connection {
         Self::spawn(stream, side, config, ConnectionShared::default())
     }
 
-    /// Starts the listening side of a connection; the function decides on the credentials of the client.
+    /// Starts the listening side of a connection; the function decides on the client, whatever mechanism it chooses.
     ///
     /// It runs in the task of the connection and must not block.
     ///
@@ -235,9 +237,11 @@ impl ConnectionShared {
     }
 
     pub(super) fn authenticate(&self, init: &SaslInit) -> SaslCode {
-        self.authenticator
-            .as_ref()
-            .map_or(SaslCode::Auth, |authenticator| authenticator(init))
+        match (&self.authenticator, init.mechanism.as_str()) {
+            (Some(authenticator), _) => authenticator(init),
+            (None, "ANONYMOUS" | "MSSBCBS") => SaslCode::Ok,
+            (None, _) => SaslCode::Auth,
+        }
     }
 
     pub(super) fn notify(&self) {

@@ -34,10 +34,13 @@ fn plain(password: &'static str) -> Credentials {
 fn connect(client: Config, listener: Config) -> (Connection, Connection) {
     let (near, far) = tokio::io::duplex(64 * 1024);
     let check: Arc<servicebus_amqp::net::Authenticator> =
-        Arc::new(|init| match init.initial_response.as_deref() {
-            Some(b"\0user\0secret") => SaslCode::Ok,
-            _ => SaslCode::Auth,
-        });
+        Arc::new(
+            |init| match (init.mechanism.as_str(), init.initial_response.as_deref()) {
+                ("PLAIN", Some(b"\0user\0secret")) | ("ANONYMOUS", _) => SaslCode::Ok,
+                ("MSSBCBS", _) => SaslCode::SysTemp,
+                _ => SaslCode::Auth,
+            },
+        );
     (
         Connection::over(near, Side::Client, client),
         Connection::over_authenticated(far, listener, check),
@@ -62,6 +65,39 @@ async fn b24_the_first_mechanism_in_common_is_used() {
     let credentials = vec![Credentials::Mssbcbs, Credentials::Anonymous];
     let (client, listener) = connect(having(credentials), offering(&["PLAIN", "ANONYMOUS"]));
     exchange(&client, &listener).await;
+}
+
+#[tokio::test]
+async fn the_application_decides_on_clients_without_credentials() {
+    let (client, _listener) = connect(
+        having(vec![Credentials::Mssbcbs]),
+        offering(&["MSSBCBS", "ANONYMOUS"]),
+    );
+    let error = client.opened().await.unwrap_err();
+    assert!(
+        matches!(error, ConnectionError::Authentication(SaslCode::SysTemp)),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_listener_that_cannot_check_credentials_takes_only_clients_without() {
+    for (credentials, taken) in [
+        (Credentials::Anonymous, true),
+        (Credentials::Mssbcbs, true),
+        (Credentials::External, false),
+        (plain("secret"), false),
+    ] {
+        let offer = offering(&["MSSBCBS", "ANONYMOUS", "EXTERNAL", "PLAIN"]);
+        let (near, far) = tokio::io::duplex(64 * 1024);
+        let client = Connection::over(near, Side::Client, having(vec![credentials]));
+        let _listener = Connection::over(far, Side::Listener, offer);
+        match client.opened().await {
+            Ok(_) => assert!(taken),
+            Err(ConnectionError::Authentication(SaslCode::Auth)) => assert!(!taken),
+            Err(error) => panic!("{error}"),
+        }
+    }
 }
 
 #[tokio::test]

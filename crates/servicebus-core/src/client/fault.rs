@@ -2,7 +2,7 @@
 
 use servicebus_amqp::engine::{ConnectionError, LinkError, RequestError, SessionError};
 use servicebus_amqp::net::{ConnectError, DeliveryError};
-use servicebus_amqp::types::AmqpError;
+use servicebus_amqp::types::{AmqpError, SaslCode};
 
 use crate::error::{Error, ErrorKind, Recovery};
 
@@ -31,6 +31,9 @@ impl From<ConnectionError> for Error {
             ConnectionError::Protocol(_) => (ErrorKind::Protocol, Recovery::Connection),
             ConnectionError::ProtocolHeader(_) => (ErrorKind::Protocol, Recovery::None),
             ConnectionError::NoMechanism { .. } => (ErrorKind::Unsupported, Recovery::None),
+            ConnectionError::Authentication(SaslCode::SysTemp) => {
+                (ErrorKind::Communication, Recovery::Connection)
+            }
             ConnectionError::Authentication(_) => (ErrorKind::Unauthorized, Recovery::None),
             ConnectionError::HandshakeTimeout => (ErrorKind::Timeout, Recovery::Connection),
             _ => (ErrorKind::Communication, Recovery::Connection),

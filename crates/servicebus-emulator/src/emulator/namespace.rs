@@ -203,6 +203,11 @@ impl Namespace {
                 let error = amqp_error(condition.into(), description);
                 hub.with(None, |core, _| core.faults.refuse_open(error, times));
             }
+            Fault::RefuseSasl { code, times } => {
+                hub.with(None, |core, _| {
+                    core.faults.refuse_sasl(code.code(), times);
+                });
+            }
             Fault::Chop { bytes } => {
                 self.inner.chop.store(bytes, Ordering::Relaxed);
                 self.each_line(None, |line| line.chop(bytes));

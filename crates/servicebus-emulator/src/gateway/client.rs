@@ -99,15 +99,18 @@ impl Client {
         Some(&self.mailbox)
     }
 
-    /// PLAIN names a key and its text; EXTERNAL leaves it to the claims that follow.
+    /// PLAIN names a key and its text; the others leave it to the claims that follow.
     fn on_sasl_init(&mut self, connection: &mut Connection, init: &SaslInit) {
-        let code = if init.mechanism == *"PLAIN" {
-            match self.check_plain(init.initial_response.as_deref().unwrap_or_default()) {
-                Some(()) => SaslCode::Ok,
-                None => SaslCode::Auth,
+        let refused = self
+            .hub
+            .with(self.mailbox(), |core, _| core.faults.take_refused_sasl());
+        let response = init.initial_response.as_deref().unwrap_or_default();
+        let code = match refused {
+            Some(code) => code,
+            None if init.mechanism == *"PLAIN" && self.check_plain(response).is_none() => {
+                SaslCode::Auth
             }
-        } else {
-            SaslCode::Ok
+            None => SaslCode::Ok,
         };
         // The client may be gone already; then nobody waits for the verdict.
         let _ = connection.sasl_outcome(code);

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use servicebus_amqp::types::AmqpError;
+use servicebus_amqp::types::{AmqpError, SaslCode};
 
 use super::{Mailbox, Parcel};
 use crate::broker::EntityId;
@@ -23,6 +23,7 @@ pub(crate) enum Interference {
 pub(crate) struct Faults {
     answers: Vec<AnswerFault>,
     refused_open: Option<(AmqpError, u32)>,
+    refused_sasl: Option<(SaslCode, u32)>,
 }
 
 #[derive(Debug)]
@@ -107,12 +108,26 @@ impl Faults {
 
     /// How the connection that has opened now is refused, if it is.
     pub(crate) fn take_refused_open(&mut self) -> Option<AmqpError> {
-        let (error, times) = self.refused_open.take()?;
-        if times > 1 {
-            self.refused_open = Some((error.clone(), times - 1));
-        }
-        Some(error)
+        take_one(&mut self.refused_open)
     }
+
+    pub(crate) fn refuse_sasl(&mut self, code: SaslCode, times: u32) {
+        self.refused_sasl = (times > 0).then_some((code, times));
+    }
+
+    /// How the client that authenticates now is refused, if it is.
+    pub(crate) fn take_refused_sasl(&mut self) -> Option<SaslCode> {
+        take_one(&mut self.refused_sasl)
+    }
+}
+
+/// Takes one of so many.
+fn take_one<T: Clone>(left: &mut Option<(T, u32)>) -> Option<T> {
+    let (what, times) = left.take()?;
+    if times > 1 {
+        *left = Some((what.clone(), times - 1));
+    }
+    Some(what)
 }
 
 impl AnswerFault {

@@ -7,9 +7,11 @@ use servicebus_amqp::engine::{
     Config, ConnectionError, Credentials, LinkError, OutgoingDelivery, Sasl, Side,
 };
 use servicebus_amqp::net::Connection;
-use servicebus_amqp::types::{Body, DeliveryState, Map, Message, MessageId, Properties, Value};
+use servicebus_amqp::types::{
+    Body, DeliveryState, Map, Message, MessageId, Properties, SaslCode, Value,
+};
 use servicebus_emulator::broker::{EventKind, QueueOptions, SettlementKind};
-use servicebus_emulator::{Answered, Emulator, Entity, Failure, Fault, Operated};
+use servicebus_emulator::{Answered, Emulator, Entity, Failure, Fault, Operated, SaslFailure};
 
 async fn queue() -> (Emulator, Client, Entity) {
     let emulator = emulator().await;
@@ -355,6 +357,13 @@ fn faults_are_read_from_json() {
             },
         ),
         (
+            r#"{"fault": "refuse-sasl", "code": "sys-temp", "times": 2}"#,
+            Fault::RefuseSasl {
+                code: SaslFailure::SysTemp,
+                times: 2,
+            },
+        ),
+        (
             r#"{"fault": "steal-session", "entity": "q1", "session": "a"}"#,
             Fault::StealSession {
                 entity: q1(),
@@ -499,6 +508,23 @@ async fn a_connection_is_refused() {
         other => panic!("{other:?}"),
     }
     Client::connect(&emulator).await;
+}
+
+#[tokio::test]
+async fn clients_are_refused_whatever_their_mechanism() {
+    let (emulator, _, _) = queue().await;
+    for credentials in [Credentials::Anonymous, Credentials::Mssbcbs] {
+        let code = SaslFailure::SysPerm;
+        order(&emulator, Fault::RefuseSasl { code, times: 1 });
+        let mut config = Config::new("test");
+        config.sasl = Sasl::Client(vec![credentials]);
+        let refused = Connection::over(emulator.connect(), Side::Client, config);
+        match within(refused.closed()).await {
+            ConnectionError::Authentication(SaslCode::SysPerm) => {}
+            other => panic!("{other:?}"),
+        }
+        Client::connect(&emulator).await;
+    }
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use servicebus::{
     Client, ClientOptions, Connect, Error, ErrorKind, NamedKeyCredential, ProvideToken, Providing,
 };
-use servicebus_emulator::{Clock, Emulator, Rights};
+use servicebus_emulator::{Clock, Emulator, Fault, Rights, SaslFailure};
 
 use crate::support::*;
 
@@ -48,6 +48,48 @@ async fn a_wrong_key_is_an_error_of_the_operation_and_told_once() {
     // The key is exchanged while the client works.
     credential.update("root", "right");
     soon(client.sender("q").send("m")).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_of_sasl_is_an_error_of_the_operation_and_told_once() {
+    let world = World::with_frames().await;
+    let queue = world.queue("q");
+    let receiver = world.client.receiver("q");
+    for (nth, code) in [SaslFailure::Auth, SaslFailure::Sys, SaslFailure::SysPerm]
+        .into_iter()
+        .enumerate()
+    {
+        let times = u32::MAX;
+        world.order(Fault::RefuseSasl { code, times });
+        let error = soon(world.client.sender("q").send("m")).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
+        assert!(!error.is_transient());
+        assert_eq!(world.count_frames("SaslInit"), 2 * nth + 1);
+        let error = soon(receiver.receive()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
+        assert_eq!(world.count_frames("SaslInit"), 2 * nth + 2);
+    }
+    let code = SaslFailure::Auth;
+    world.order(Fault::RefuseSasl { code, times: 0 });
+    soon(world.client.sender("q").send("m")).await.unwrap();
+    assert_eq!(queue.counts().unwrap().active, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_of_sasl_that_may_pass_is_waited_out() {
+    let world = World::with_frames().await;
+    world.queue("q");
+    let code = SaslFailure::SysTemp;
+    world.order(Fault::RefuseSasl { code, times: 2 });
+    soon(world.client.sender("q").send("m")).await.unwrap();
+    assert_eq!(world.count_frames("SaslInit"), 3);
+
+    let times = u32::MAX;
+    world.order(Fault::Drop { connection: None });
+    world.order(Fault::RefuseSasl { code, times });
+    let error = soon(world.client.sender("q").send("m")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Communication, "{error}");
+    assert!(error.is_transient());
 }
 
 /// B48, B51: tokens are put anew for as long as they are needed.
