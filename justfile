@@ -34,9 +34,10 @@ clippy:
     cargo clippy --workspace --all-targets --all-features -- -D warnings
     cargo clippy -p servicebus-amqp --all-targets --no-default-features -- -D warnings
 
-# API documentation, where a broken link is an error; the tests that docs/features.md names.
+# API documentation, where a broken link is an error; the tests that docs/features.md names; the guides in docs/guides.
 docs:
     scripts/check-features
+    scripts/guides
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
 
 # Licences, duplicate or banned crates, and where crates come from.
