@@ -161,6 +161,7 @@ impl Shared {
             cell.end();
         }
         self.closing.check()?;
+        let generation = self.generations.fetch_add(1, Ordering::Relaxed);
         Ok(live)
     }
 
@@ -169,13 +170,12 @@ impl Shared {
         let connection = match self.closing.unless_closed(connecting).await {
             Ok(connection) => connection,
             Err(error) => {
-                self.set_state(slot, recovering(&error));
+                self.set_state(slot, generation, recovering(&error));
                 return Err(error);
             }
         };
-        let generation = self.generations.fetch_add(1, Ordering::Relaxed);
         tracing::info!(namespace = self.endpoint.host(), generation, "connected");
-        self.set_state(slot, ClientState::Connected);
+        self.set_state(slot, generation, ClientState::Connected);
         let watch = tokio::spawn(watch_end(
             Arc::downgrade(self),
             slot,
@@ -216,9 +216,9 @@ impl Shared {
             .with(symbol("user-agent"), agent)
     }
 
-    fn set_state(&self, slot: usize, state: ClientState) {
+    fn set_state(&self, slot: usize, generation: u64, state: ClientState) {
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        let worst = states.set(slot, state);
+        let worst = states.set(slot, generation, state);
         if self.closing.is_closed() {
             return;
         }
@@ -276,5 +276,5 @@ async fn watch_end(shared: Weak<Shared>, slot: usize, generation: u64, connectio
         return;
     }
     tracing::warn!(namespace = shared.endpoint.host(), generation, %error, "connection lost");
-    shared.set_state(slot, recovering(&error));
+    shared.set_state(slot, generation, recovering(&error));
 }
