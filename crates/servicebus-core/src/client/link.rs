@@ -36,13 +36,6 @@ struct SessionLock {
     watched: OnceLock<()>,
 }
 
-/// A session that is held by a link.
-#[derive(Clone, Debug)]
-pub(crate) struct HeldSession {
-    pub(crate) id: ByteString,
-    pub(crate) link: Arc<ReceivingLink>,
-}
-
 /// What to ask for with the attach of a receiving link.
 #[derive(Debug)]
 pub(crate) struct Asked {

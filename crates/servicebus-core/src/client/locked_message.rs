@@ -12,7 +12,8 @@ use tracing::Instrument as _;
 
 use super::clock::now;
 use super::failure::{Failure, Fate, answer, uncertain};
-use super::link::{HeldSession, ReceivingLink};
+use super::held_session::HeldSession;
+use super::link::ReceivingLink;
 use super::node::Node;
 use super::renewer::Hold;
 use super::transaction::other_connection;
@@ -59,7 +60,7 @@ pub(crate) struct MessageLock {
     pub(crate) node: Arc<Node>,
     /// The link that it came on; none for a deferred message.
     pub(crate) link: Option<(Arc<ReceivingLink>, DeliveryKey)>,
-    pub(crate) session: Option<HeldSession>,
+    pub(crate) session: Option<Arc<HeldSession>>,
     pub(crate) hold: Option<Hold>,
 }
 

@@ -16,6 +16,7 @@ mod credential;
 mod failure;
 mod fault;
 mod grant;
+mod held_session;
 mod in_flight;
 mod intake;
 mod link;

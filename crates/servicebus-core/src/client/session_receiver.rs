@@ -1,6 +1,6 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -10,14 +10,15 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::clock::{now, random};
+use super::held_session::HeldSession;
 use super::intake::{Intake, Settings};
-use super::link::{Asked, HeldSession, Place, ReceivingLink};
+use super::link::{Asked, Place, ReceivingLink};
 use super::locked_message::{LockedMessage, SettleError};
 use super::mode::{Mode, PeekLock};
 use super::node::Node;
 use super::operation::Operation;
 use super::receiver::{messages, peek, peek_from, receive_deferred, settle_all};
-use super::renewer::{Hold, Holder, Lock, What};
+use super::renewer::{Holder, Lock, What};
 use crate::error::{Error, ErrorKind, Result};
 use crate::management::{RenewSessionLock, SessionState, SetSessionState};
 use crate::message::ReceivedMessage;
@@ -35,13 +36,12 @@ const GRACE: Duration = Duration::from_secs(2);
 ///
 /// The session is lost for good when its lock runs out or its link ends: from then on everything fails with
 /// [`ErrorKind::SessionLockLost`], and the session has to be accepted again. Its lock is renewed in the background as the
-/// options say. When the receiver is dropped, the session is free for others once its messages are dropped too.
+/// options say. When the receiver is dropped, the session is kept for the messages in hand, and free for others once they
+/// are dropped or settled too.
 #[derive(Debug)]
 pub struct SessionReceiver<M = PeekLock> {
     intake: Arc<Intake>,
-    id: ByteString,
-    link: Arc<ReceivingLink>,
-    hold: Option<Hold>,
+    session: Arc<HeldSession>,
     mode: PhantomData<M>,
 }
 
@@ -63,11 +63,12 @@ impl<M: Mode> SessionReceiver<M> {
             check_session_id(id).map_err(|error| node.about(error))?;
         }
         let span = tracing::debug_span!("accept_session", entity = %node.address, ?which);
+        let mut waits_since = None;
         let mut operation = Operation::new(&node, "accept_session");
         let attempts = async {
             loop {
                 operation.begin().await?;
-                match accept_once::<M>(&node, &which, &options).await {
+                match accept_once::<M>(&node, &which, &options, &mut waits_since).await {
                     Ok(link) => return Ok(link),
                     Err(error) => operation.failed(error).await?,
                 }
@@ -101,17 +102,6 @@ impl<M: Mode> SessionReceiver<M> {
                 node.call(&request, Some(link.name.clone())).await?
             }
         };
-        let settings = Settings {
-            mode: M::MODE,
-            identifier: options.identifier,
-            session: Some(HeldSession {
-                id: id.clone(),
-                link: Arc::clone(&link),
-            }),
-            prefetch: options.prefetch,
-            keep_lock: options.keep_lock,
-            linger: options.linger,
-        };
         let hold = locked_until.map(|locked_until| {
             let now = now();
             let ends = node.lock_end(None, locked_until, now);
@@ -127,11 +117,18 @@ impl<M: Mode> SessionReceiver<M> {
             renewer.hold(lock, ends, options.keep_lock, now)
         });
         tracing::debug!(entity = %node.address, session = &*id, "session accepted");
+        let session = HeldSession::new(id, Arc::clone(&link), hold);
+        let settings = Settings {
+            mode: M::MODE,
+            identifier: options.identifier,
+            session: Some(Arc::clone(&session)),
+            prefetch: options.prefetch,
+            keep_lock: options.keep_lock,
+            linger: options.linger,
+        };
         Ok(Self {
-            intake: Intake::of_session(node, settings, Arc::clone(&link)),
-            id,
-            link,
-            hold,
+            intake: Intake::of_session(node, settings, link),
+            session,
             mode: PhantomData,
         })
     }
@@ -143,17 +140,17 @@ impl<M: Mode> SessionReceiver<M> {
 
     /// The id of the session.
     pub fn session_id(&self) -> &str {
-        &self.id
+        &self.session.id
     }
 
     /// When the session's lock ends, by the service's clock, as it said last.
     pub fn locked_until(&self) -> Option<SystemTime> {
-        self.hold.as_ref().and_then(Hold::locked_until)
+        self.session.hold()?.locked_until()
     }
 
     /// A token that is cancelled when the session is lost. What is being done about its messages is for nothing then.
     pub fn lock_lost(&self) -> CancellationToken {
-        self.link.session_lock_lost()
+        self.session.link.session_lock_lost()
     }
 
     /// Receives the session's next message; waits until there is one.
@@ -273,7 +270,7 @@ impl<M: Mode> SessionReceiver<M> {
     ///
     /// Nothing happens when the future is dropped.
     pub async fn state(&self) -> Result<Option<Bytes>> {
-        self.call(&SessionState::new(self.id.clone()), "state")
+        self.call(&SessionState::new(self.session.id.clone()), "state")
             .await
     }
 
@@ -287,7 +284,7 @@ impl<M: Mode> SessionReceiver<M> {
     ///
     /// The state may be set when the future is dropped.
     pub async fn set_state(&self, state: impl Into<Bytes>) -> Result<()> {
-        let request = SetSessionState::new(self.id.clone(), Some(state.into()));
+        let request = SetSessionState::new(self.session.id.clone(), Some(state.into()));
         self.call(&request, "set_state").await
     }
 
@@ -301,7 +298,7 @@ impl<M: Mode> SessionReceiver<M> {
     ///
     /// The state may be cleared when the future is dropped.
     pub async fn clear_state(&self) -> Result<()> {
-        let request = SetSessionState::new(self.id.clone(), None);
+        let request = SetSessionState::new(self.session.id.clone(), None);
         self.call(&request, "clear_state").await
     }
 
@@ -317,9 +314,9 @@ impl<M: Mode> SessionReceiver<M> {
     ///
     /// The lock may be renewed when the future is dropped.
     pub async fn renew_lock(&self) -> Result<Option<SystemTime>> {
-        let request = RenewSessionLock::new(self.id.clone());
+        let request = RenewSessionLock::new(self.session.id.clone());
         let until = self.call(&request, "renew_lock").await?;
-        if let Some(hold) = &self.hold {
+        if let Some(hold) = self.session.hold() {
             hold.renewed(self.intake.node(), until);
         }
         Ok(until)
@@ -332,7 +329,7 @@ impl<M: Mode> SessionReceiver<M> {
     ) -> Result<O::Output> {
         self.intake.check()?;
         let node = self.intake.node();
-        let call = node.call(request, Some(self.link.name.clone()));
+        let call = node.call(request, Some(self.session.link.name.clone()));
         call.instrument(self.span(name)).await
     }
 
@@ -341,7 +338,7 @@ impl<M: Mode> SessionReceiver<M> {
             "session",
             operation,
             entity = self.entity(),
-            session = &*self.id
+            session = &*self.session.id
         )
     }
 
@@ -376,19 +373,13 @@ impl SessionReceiver<PeekLock> {
     }
 }
 
-impl<M> Drop for SessionReceiver<M> {
-    fn drop(&mut self) {
-        if let Some(hold) = self.hold.take() {
-            hold.release();
-        }
-    }
-}
-
-/// `None` when the service says, by its answer or by none, that there is no next session.
+/// `None` when the service says, by its answer or by none, that there is no next session. The time to wait for one begins
+/// with the first attempt and is not given again to another.
 async fn accept_once<M: Mode>(
     node: &Arc<Node>,
     which: &Which,
     options: &SessionReceiverOptions,
+    waits_since: &mut Option<Instant>,
 ) -> Result<Option<ReceivingLink>> {
     // By a task, so that nobody who needs the same waits for this future to be polled.
     let here = Arc::clone(node);
@@ -400,7 +391,8 @@ async fn accept_once<M: Mode>(
     let (filter, limit) = match which {
         Which::Named(id) => (session_filter(Some(id)), node.try_timeout()),
         Which::Next => {
-            let wait = options.accept_wait;
+            let waited = now().saturating_duration_since(*waits_since.get_or_insert_with(now));
+            let wait = options.accept_wait.saturating_sub(waited);
             let millis = accept_timeout_millis(wait, random());
             properties.insert(
                 Symbol::from_static(names::link::TIMEOUT),

@@ -3,7 +3,7 @@
 use servicebus::{
     ErrorKind, KeepLock, Message, ReceiveAndDelete, SessionReceiver, SessionReceiverOptions,
 };
-use servicebus_emulator::{Answered, Failure, Fault};
+use servicebus_emulator::{Answered, Failure, Fault, Operated};
 
 use crate::support::*;
 
@@ -99,12 +99,51 @@ async fn the_next_session_is_one_with_messages_and_without_a_holder() {
 async fn b74_no_next_session_is_none() {
     let world = World::new().await;
     world.session_queue("q");
+    let _connected = world.client.accept_session("q", "a").await.unwrap();
     let accept = tokio::spawn({
         let client = world.client.clone();
         async move { client.accept_next_session("q", secs(4)).await }
     });
-    world.pass(secs(5)).await;
-    assert!(soon(accept).await.unwrap().unwrap().is_none());
+    world.pass(secs(3)).await;
+    assert!(!accept.is_finished());
+    world.pass(secs(1)).await;
+    assert!(accept.is_finished());
+    assert!(accept.await.unwrap().unwrap().is_none());
+}
+
+/// A service that never answers is taken for one that has no session, two seconds after it should have answered.
+#[tokio::test(start_paused = true)]
+async fn b74_silence_is_none() {
+    let world = World::new().await;
+    world.session_queue("q");
+    let _connected = world.client.accept_session("q", "a").await.unwrap();
+    world.order(Fault::HalfOpen { connection: None });
+    let began = tokio::time::Instant::now();
+    let session = world.client.accept_next_session("q", secs(4)).await;
+    assert!(session.unwrap().is_none());
+    let waited = began.elapsed();
+    assert!((secs(4)..secs(7)).contains(&waited), "{waited:?}");
+}
+
+/// An attempt that fails in the wait is repeated for the rest of it.
+#[tokio::test(start_paused = true)]
+async fn b74_the_wait_does_not_begin_anew_with_an_attempt() {
+    let world = World::new().await;
+    let queue = world.session_queue("q");
+    let accept = tokio::spawn({
+        let client = world.client.clone();
+        async move { client.accept_next_session("q", secs(4)).await }
+    });
+    for _ in 0..3 {
+        world.pass(secs(1)).await;
+        world.order(Fault::Drop { connection: None });
+    }
+    settle().await;
+    assert!(!accept.is_finished());
+    world.pass(secs(2)).await;
+    assert!(accept.is_finished());
+    assert!(accept.await.unwrap().unwrap().is_none());
+    assert!(queue.snapshot().unwrap().receivers.is_empty());
 }
 
 /// A session that is granted to nobody is free again.
@@ -237,6 +276,46 @@ async fn b112_a_session_is_kept_while_its_handler_works() {
     world.pass(secs(600)).await;
     message.complete().await.unwrap();
     assert!(!session.lock_lost().is_cancelled());
+}
+
+/// A service that is busy with a settlement does not take the session away.
+#[tokio::test(start_paused = true)]
+async fn b101_a_busy_service_costs_no_session() {
+    let world = World::new().await;
+    let queue = world.session_queue("q");
+    world.send_to_session("q", "a", &["1", "2"]).await;
+    let session = soon(world.client.accept_session("q", "a")).await.unwrap();
+    for _ in 0..2 {
+        let message = soon(session.receive()).await.unwrap();
+        world.order(Fault::Fail {
+            entity: "q".into(),
+            operation: Operated::Settle,
+            error: Failure::ServerBusy,
+            times: 2,
+        });
+        soon(message.complete()).await.unwrap();
+    }
+    assert!(!session.lock_lost().is_cancelled());
+    assert_eq!(queue.counts().unwrap().active, 0);
+}
+
+/// The receiver of a session is dropped while a message of it is still worked at: it is the session's lock that the
+/// message is held by.
+#[tokio::test(start_paused = true)]
+async fn b112_a_session_is_kept_for_a_message_that_outlives_its_receiver() {
+    let world = World::new().await;
+    let queue = world.session_queue("q");
+    world.send_to_session("q", "a", &["1"]).await;
+    let session = world.client.accept_session("q", "a").await.unwrap();
+    let message = session.receive().await.unwrap();
+    drop(session);
+    world.pass(secs(150)).await;
+    assert!(!message.lock_lost().is_cancelled());
+    message.complete().await.unwrap();
+    assert_eq!(queue.counts().unwrap().active, 0);
+    soon(queue.wait_until(|now| now.receivers.is_empty(), secs(5)))
+        .await
+        .unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -19,7 +19,8 @@ use super::clock::now;
 use super::closing::Closing;
 use super::failure::within;
 use super::fault::closed;
-use super::link::{Asked, HeldSession, Place, ReceivingLink};
+use super::held_session::HeldSession;
+use super::link::{Asked, Place, ReceivingLink};
 use super::mode::{Mode, Taken};
 use super::node::Node;
 use super::operation::Operation;
@@ -69,7 +70,7 @@ pub(crate) struct Settings {
     pub(crate) mode: ReceiveMode,
     pub(crate) identifier: Option<ByteString>,
     /// The session whose messages these are.
-    pub(crate) session: Option<HeldSession>,
+    pub(crate) session: Option<Arc<HeldSession>>,
     pub(crate) prefetch: u32,
     pub(crate) keep_lock: KeepLock,
     pub(crate) linger: Duration,
@@ -111,7 +112,7 @@ impl Intake {
         &self.node
     }
 
-    pub(crate) fn session(&self) -> Option<&HeldSession> {
+    pub(crate) fn session(&self) -> Option<&Arc<HeldSession>> {
         self.settings.session.as_ref()
     }
 
