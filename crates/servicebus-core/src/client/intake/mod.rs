@@ -3,7 +3,7 @@ mod demand;
 mod waiting;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,6 @@ use servicebus_amqp::types::Map;
 
 use self::attached::Attaching;
 use self::demand::{Demand, Flow, KEEP};
-use self::waiting::keep_prefetched_locks;
 use super::cell::{Cell, Mortal as _};
 use super::clock::now;
 use super::closing::Closing;
@@ -54,8 +53,10 @@ pub struct Intake {
     flow: Mutex<Flow>,
     /// What links that have ended left in their inboxes.
     kept: Mutex<VecDeque<Taken>>,
-    /// Locks of messages in the inbox that are looked after already.
+    /// Locks of messages that wait here and are looked after already.
     early: Mutex<HashMap<LockToken, Hold>>,
+    /// Whether a task sees to that.
+    keeps_locks: AtomicBool,
     /// Held by the receive that is served next.
     turn: tokio::sync::Mutex<()>,
     attaching: Attaching,
@@ -99,6 +100,7 @@ impl Intake {
             flow: Mutex::default(),
             kept: Mutex::default(),
             early: Mutex::default(),
+            keeps_locks: AtomicBool::new(false),
             turn: tokio::sync::Mutex::default(),
             attaching: Attaching::default(),
             closing: Closing::default(),
@@ -297,17 +299,12 @@ impl Intake {
             }
             self.absorb(&dead);
         }
-        let this = Arc::downgrade(self);
+        self.keep_prefetched_locks();
         let node = Arc::clone(&self.node);
         let asked = self.asked();
-        let prefetch = self.settings.prefetch;
         let make = || async move {
             let place = Place::for_link_to(&node).await?;
-            let link = ReceivingLink::attach(&node, place, asked).await?;
-            if prefetch > 0 {
-                keep_prefetched_locks(this, &link);
-            }
-            Ok(link)
+            ReceivingLink::attach(&node, place, asked).await
         };
         let link = within(deadline, self.link.get_or_make(make));
         let link = self.closing.unless_closed(link);

@@ -1,7 +1,10 @@
-//! The locks of messages that wait in the inbox, until a receive takes them.
+//! The locks of messages that wait here, until a receive takes them.
 
-use std::sync::Weak;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
+
+use servicebus_amqp::engine::IncomingDelivery;
 
 use super::{Intake, lock};
 use crate::client::clock::now;
@@ -14,52 +17,57 @@ use crate::message::{Origin, ReceivedMessage};
 /// How often messages that were fetched ahead are looked through for locks to be kept.
 const LOOK_THROUGH: Duration = Duration::from_secs(2);
 
-/// Looks after the locks of messages that wait in the inbox for longer than a moment.
-pub(super) fn keep_prefetched_locks(intake: Weak<Intake>, link: &ReceivingLink) {
-    if let Some(intake) = intake.upgrade()
-        && (intake.settings.mode != ReceiveMode::PeekLock || intake.session().is_some())
-    {
-        return;
-    }
-    let ended = link.link.ended();
-    tokio::spawn(async move {
-        let look_through = async {
-            loop {
-                tokio::time::sleep(LOOK_THROUGH).await;
-                let Some(intake) = intake.upgrade() else {
-                    return;
-                };
-                intake.look_through();
-            }
-        };
-        tokio::select! {
-            _ = ended => {}
-            () = look_through => {}
+/// Looks after the locks of messages that wait here for longer than a moment, for as long as the intake is open: they are
+/// good without the link that brought them.
+async fn keep_locks(intake: Weak<Intake>) {
+    loop {
+        tokio::time::sleep(LOOK_THROUGH).await;
+        match intake.upgrade() {
+            Some(intake) if !intake.is_closed() => intake.look_through(),
+            _ => return,
         }
-    });
+    }
 }
 
 impl Intake {
+    /// Sees to the locks of messages that are fetched ahead, where each message has its own.
+    pub(super) fn keep_prefetched_locks(self: &Arc<Self>) {
+        let settings = &self.settings;
+        if settings.prefetch > 0
+            && settings.mode == ReceiveMode::PeekLock
+            && settings.session.is_none()
+            && !self.keeps_locks.swap(true, Ordering::AcqRel)
+        {
+            tokio::spawn(keep_locks(Arc::downgrade(self)));
+        }
+    }
+
     /// Puts the locks of messages that have waited under the care of the renewer.
     fn look_through(&self) {
-        let Some(link) = self.link.living() else {
-            return;
-        };
+        // Held throughout, so that a message that is taken meanwhile finds its lock here and is not held twice.
+        let mut early = lock(&self.early);
         let now = now();
         let mut waiting = Vec::new();
         let mut here = std::collections::HashSet::new();
-        link.link.inspect(|delivery, arrived| {
+        let mut look_at = |link: &Arc<ReceivingLink>, delivery: &IncomingDelivery, arrived| {
             let Some(token) = LockToken::from_delivery_tag(&delivery.tag) else {
                 return;
             };
             here.insert(token);
             if now.saturating_duration_since(arrived) >= LOOK_THROUGH {
-                waiting.push((token, delivery.delivery, delivery.payload.clone(), arrived));
+                let (key, payload) = (delivery.delivery, delivery.payload.clone());
+                waiting.push((token, Arc::clone(link), key, payload, arrived));
             }
-        });
-        let mut early = lock(&self.early);
+        };
+        for taken in lock(&self.kept).iter() {
+            look_at(&taken.link, &taken.delivery, taken.arrived);
+        }
+        if let Some(link) = self.link.peek() {
+            link.link
+                .inspect(|delivery, arrived| look_at(&link, delivery, arrived));
+        }
         early.retain(|token, _| here.contains(token));
-        for (token, delivery, payload, arrived) in waiting {
+        for (token, link, delivery, payload, arrived) in waiting {
             if early.contains_key(&token) {
                 continue;
             }
