@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use super::fault::closed;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Something that is made when it is first needed, shared while it lives, and made again when it has died.
@@ -26,6 +27,8 @@ struct State<T> {
     current: Option<Arc<T>>,
     /// While it is under way, or nobody has seen its result.
     making: Option<Making<T>>,
+    /// None is made any more.
+    ended: bool,
 }
 
 /// What the task made, once it has.
@@ -43,6 +46,7 @@ impl<T> Default for Cell<T> {
             state: Mutex::new(State {
                 current: None,
                 making: None,
+                ended: false,
             }),
         }
     }
@@ -61,9 +65,10 @@ impl<T> Cell<T> {
         self.lock().current.take()
     }
 
-    /// Takes it out, dead or alive, with what was made and is not used yet; what is being made is given up.
+    /// Takes it out for good, dead or alive, with what was made and is not used yet; what is being made is given up.
     pub(crate) fn end(&self) -> Option<Arc<T>> {
         let mut state = self.lock();
+        state.ended = true;
         let unused = state.making.take().and_then(|making| making.result());
         state.current.take().or_else(|| unused.and_then(Result::ok))
     }
@@ -94,6 +99,9 @@ impl<T: Mortal> Cell<T> {
             if let Some(living) = state.living() {
                 return Ok(living);
             }
+            if state.ended {
+                return Err(closed());
+            }
             // A failure that nobody waited for says nothing about now.
             if let Some(making) = state.making.take_if(|making| making.is_over())
                 && let Some(Ok(made)) = making.result()
@@ -122,6 +130,7 @@ impl<T: Mortal> Cell<T> {
                 Ok(made)
             }
             Some(Err(error)) => Err(error),
+            None if state.ended => Err(closed()),
             None => Err(Error::new(
                 ErrorKind::Other,
                 "a task of the client was ended",

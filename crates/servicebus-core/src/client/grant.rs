@@ -72,7 +72,7 @@ async fn put(shared: &Shared, live: &Live, audience: &str, limit: Duration) -> R
         let deadline = now().checked_add(limit);
         let request = put_token(audience, &token);
         let answer = requests
-            .call(&request, Context::default(), deadline)
+            .call(&request, Context::default(), deadline, &shared.closing)
             .await
             .map_err(|failure| failure.error)?;
         token_accepted(answer)?;

@@ -9,7 +9,6 @@ use super::Shared;
 use super::cell::{Cell, Mortal};
 use super::clock::{now, wall};
 use super::failure::{Failure, Fate, uncertain, within};
-use super::fault::closed;
 use super::grant::Grant;
 use super::live::Live;
 use super::operation::Operation;
@@ -156,17 +155,14 @@ impl Node {
         context: Context,
         deadline: Option<Instant>,
     ) -> Result<O::Output, Failure> {
-        let asking = async {
-            let management = self.management(deadline).await?;
-            let request = operation.request();
-            let call = management.requests.call(&request, context, deadline);
-            Box::pin(call).await
-        };
-        let answer = tokio::select! {
-            biased;
-            () = self.shared.closing.closed() => return Err(Failure::unknown(closed())),
-            answer = asking => answer?,
-        };
+        let closing = &self.shared.closing;
+        let management = closing.unless_closed(self.management(deadline)).await?;
+        let _flight = self.shared.in_flight.enter();
+        let request = operation.request();
+        let call = management
+            .requests
+            .call(&request, context, deadline, closing);
+        let answer = Box::pin(call).await?;
         Ok(operation.read(answer)?)
     }
 

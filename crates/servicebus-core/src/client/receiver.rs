@@ -268,6 +268,7 @@ impl Receiver<PeekLock> {
     ///
     /// The message may be settled when the future is dropped.
     pub async fn settle(&self, token: LockToken, settlement: Settlement) -> Result<()> {
+        self.intake.check()?;
         let node = self.intake.node();
         settlement.check().map_err(|error| node.about(error))?;
         let request = UpdateDisposition::new([token], settlement);
@@ -301,6 +302,7 @@ impl Receiver<PeekLock> {
         &self,
         tokens: impl IntoIterator<Item = LockToken>,
     ) -> Result<Vec<Option<SystemTime>>> {
+        self.intake.check()?;
         let tokens: Vec<_> = tokens.into_iter().collect();
         if tokens.is_empty() {
             return Ok(Vec::new());

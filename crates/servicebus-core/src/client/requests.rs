@@ -16,7 +16,9 @@ use tokio::task::AbortHandle;
 
 use super::cell::Mortal;
 use super::clock::{sleep_until, until};
+use super::closing::Closing;
 use super::failure::{Failure, Fate, timeout};
+use super::fault::closed;
 use super::live::Seat;
 use crate::error::{Error, ErrorKind, Result};
 use crate::rpc::{Answer, Envelope, Request};
@@ -102,18 +104,31 @@ impl Requests {
         })
     }
 
-    /// Sends a request and waits for its answer, until the deadline at the latest.
+    /// Sends a request, unless the client is closed before, and waits for its answer until the deadline.
     pub(crate) async fn call(
         &self,
         request: &Request,
         context: Context,
         deadline: Option<Instant>,
+        closing: &Closing,
     ) -> Result<Answer, Failure> {
+        let given_up = async {
+            tokio::select! {
+                biased;
+                () = closing.closed() => closed(),
+                () = sleep_until(deadline) => timeout(),
+            }
+        };
+        let mut given_up = std::pin::pin!(given_up);
         let _permit = tokio::select! {
             permit = self.pending.acquire() => permit,
-            () = sleep_until(deadline) => return Err(Failure::known(timeout())),
+            error = &mut given_up => return Err(Failure::known(error)),
         };
         let (waiter, mut answer) = self.waiters.enter();
+        if self.receiver.error().is_some() {
+            // The reader of the answers may have left before this one entered.
+            return Err(Failure::known(self.ended()));
+        }
         let message = request.message(&Envelope {
             message_id: MessageId::String(waiter.number.to_string().into()),
             reply_to: self.reply_to.clone(),
@@ -129,7 +144,7 @@ impl Requests {
         delivery.state = context.transaction;
         let queued = tokio::select! {
             queued = self.sender.queue(delivery) => queued,
-            () = sleep_until(deadline) => return Err(Failure::known(timeout())),
+            error = &mut given_up => return Err(Failure::known(error)),
         };
         let mut outcome = queued.map_err(Failure::from)?;
         let mut taken = false;
@@ -140,7 +155,7 @@ impl Requests {
                     return match answered {
                         Ok(Ok(answer)) => Ok(answer),
                         Ok(Err(error)) => Err(Failure::unknown(error)),
-                        Err(_) => Err(self.ended()),
+                        Err(_) => Err(Failure::unknown(self.ended())),
                     };
                 }
                 state = &mut outcome, if !taken => {
@@ -158,12 +173,11 @@ impl Requests {
         }
     }
 
-    fn ended(&self) -> Failure {
-        let error = match self.receiver.error() {
+    fn ended(&self) -> Error {
+        match self.receiver.error() {
             Some(error) => error.clone().into(),
             None => Error::new(ErrorKind::Communication, "the answers' link has ended"),
-        };
-        Failure::unknown(error)
+        }
     }
 }
 

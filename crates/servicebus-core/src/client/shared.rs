@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     pub(crate) options: ClientOptions,
     pub(crate) credential: Arc<dyn ProvideToken>,
     pub(crate) closing: Closing,
-    /// Sends and settlements that wait for their answers.
+    /// What waits for its answer, as sends, settlements and requests.
     pub(crate) in_flight: InFlight,
     /// What has to be given back when the client is closed.
     intakes: Mutex<Vec<Weak<Intake>>>,
@@ -156,16 +156,12 @@ impl Shared {
         let live = cell
             .get_or_make(|| async move { this.connect(slot).await })
             .await?;
-        if self.closing.is_closed() {
-            // It was opened while the client was closed, which knows nothing of it.
-            cell.end();
-        }
         self.closing.check()?;
-        let generation = self.generations.fetch_add(1, Ordering::Relaxed);
         Ok(live)
     }
 
     async fn connect(self: &Arc<Self>, slot: usize) -> Result<Live> {
+        let generation = self.generations.fetch_add(1, Ordering::Relaxed);
         let connecting = async { Ok(self.connector.connect(self.config()).await?) };
         let connection = match self.closing.unless_closed(connecting).await {
             Ok(connection) => connection,

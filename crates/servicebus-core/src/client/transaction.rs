@@ -293,6 +293,7 @@ impl Transaction {
             // Nothing was done in it.
             return Ok(());
         };
+        let _flight = self.shared.in_flight.enter();
         let result = begun
             .coordinator
             .discharge(&begun.id, how, self.deadline())

@@ -1,8 +1,9 @@
 //! Closing: once and again, while something waits, and by dropping.
 
-use servicebus::{ClientState, ErrorKind};
+use servicebus::{ClientState, ErrorKind, Settlement};
 use servicebus_emulator::Fault;
 
+use crate::line::Line;
 use crate::support::*;
 
 #[tokio::test(start_paused = true)]
@@ -73,6 +74,11 @@ async fn b122_a_sender_or_receiver_that_is_closed_does_not_come_back() {
         ErrorKind::Closed
     );
     assert!(queue.snapshot().unwrap().receivers.is_empty());
+    let token = message.lock_token();
+    let settled = soon(receiver.settle(token, Settlement::Complete)).await;
+    let renewed = soon(receiver.renew_locks([token])).await;
+    assert_eq!(settled.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(renewed.unwrap_err().kind(), ErrorKind::Closed);
     // Others go on, and so does what was received before.
     soon(message.complete()).await.unwrap();
     soon(world.client.sender("q").send("3")).await.unwrap();
@@ -180,6 +186,56 @@ async fn close_waits_for_what_is_under_way() {
     assert!(messages.iter().all(|message| message.lock.is_none()));
 }
 
+/// Requests over management and the end of a transaction are under way as well.
+#[tokio::test(start_paused = true)]
+async fn close_waits_for_requests_and_commits() {
+    let world = World::new().await;
+    let queue = world.queue("q");
+    let client = Line::of_length(millis(50)).client(&world.emulator, impatient());
+    let sender = client.sender("q");
+    let at = system_time() + secs(60);
+    soon(sender.schedule("1", at)).await.unwrap();
+    let transaction = client.transaction();
+    soon(transaction.send(&sender, "2")).await.unwrap();
+    let mut schedule = Box::pin(sender.schedule("3", at));
+    let mut commit = Box::pin(transaction.commit());
+    assert!(futures_util::poll!(&mut schedule).is_pending());
+    assert!(futures_util::poll!(&mut commit).is_pending());
+    let (scheduled, committed, ()) =
+        soon(async { tokio::join!(schedule, commit, client.close()) }).await;
+    scheduled.unwrap();
+    committed.unwrap();
+    let counts = queue.counts().unwrap();
+    assert_eq!((counts.scheduled, counts.active), (2, 1));
+}
+
+/// What was not sent when the client was closed had no effect, and that is said.
+#[tokio::test(start_paused = true)]
+async fn b122_what_was_never_sent_is_not_uncertain() {
+    let world = World::new().await;
+    let queue = world.queue("q");
+    world.send("q", &["1"]).await;
+    let message = soon(world.client.receiver("q").receive()).await.unwrap();
+    let client = Line::of_length(secs(1)).client(&world.emulator, impatient());
+    let (sender, receiver) = (client.sender("q"), client.receiver("q"));
+    let at = system_time() + secs(60);
+    let mut delete = Box::pin(receiver.delete_batch(1, at));
+    let mut schedule = Box::pin(sender.schedule("2", at));
+    let mut settle = Box::pin(receiver.settle(message.lock_token(), Settlement::Complete));
+    assert!(futures_util::poll!(&mut delete).is_pending());
+    assert!(futures_util::poll!(&mut schedule).is_pending());
+    assert!(futures_util::poll!(&mut settle).is_pending());
+    let (deleted, scheduled, settled, ()) =
+        soon(async { tokio::join!(delete, schedule, settle, client.close()) }).await;
+    let kinds = [
+        deleted.unwrap_err().kind(),
+        scheduled.unwrap_err().kind(),
+        settled.unwrap_err().kind(),
+    ];
+    assert_eq!(kinds, [ErrorKind::Closed; 3]);
+    assert_eq!(queue.snapshot().unwrap().messages.len(), 1);
+}
+
 /// A link that was asked for by a call that nobody waits for any more does not outlive the close.
 #[tokio::test(start_paused = true)]
 async fn b122_a_link_that_was_being_made_is_closed_too() {
@@ -201,7 +257,7 @@ async fn b122_a_link_that_was_being_made_is_closed_too() {
 async fn b122_a_dropped_receiver_gives_back_what_is_on_its_way() {
     let world = World::new().await;
     let queue = world.queue("q");
-    let line = crate::line::Line::delaying(millis(100));
+    let line = Line::delaying(millis(100));
     let client = line.client(&world.emulator, impatient());
     let options = servicebus::ReceiverOptions::new().prefetch(5);
     let receiver = client.receiver_with("q", options);
