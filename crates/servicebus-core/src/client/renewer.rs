@@ -304,7 +304,7 @@ async fn renew_messages(
                 }
                 tracing::debug!(entity = %node.address, count = part.len(), "locks renewed");
             }
-            Err(failure) if is_final(&failure.error) => {
+            Err(failure) if is_lost(&failure.error) => {
                 if part.len() > 1 {
                     parts.push(part.split_off(part.len() / 2));
                     parts.push(part);
@@ -339,7 +339,7 @@ async fn renew_session(
     let deadline = now().checked_add(TIMEOUT);
     match node.call_once(&request, context, deadline).await {
         Ok(until) => renewer.renewed(&node, id, until),
-        Err(failure) if is_final(&failure.error) => {
+        Err(failure) if is_lost(&failure.error) => {
             report_lost(&node, &failure.error, &session);
             renewer.lost(id);
         }
@@ -354,10 +354,15 @@ fn report_lost(node: &Node, error: &Error, lock: &str) {
     tracing::warn!(entity = %node.address, lock, %error, "a lock is lost");
 }
 
-fn is_final(error: &Error) -> bool {
-    !error.is_transient()
-        && error.recovery() != Recovery::Token
-        && error.kind() != ErrorKind::Closed
+/// Whether the lock is over. After any other error it lasts until its time, and its holder may still settle.
+fn is_lost(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::MessageLockLost
+            | ErrorKind::SessionLockLost
+            | ErrorKind::MessageNotFound
+            | ErrorKind::EntityNotFound
+    )
 }
 
 fn after_failure(node: &Node, error: &Error) {

@@ -38,6 +38,25 @@ async fn b71_a_lock_is_kept_for_a_long_handler() {
     // Thirteen minutes.
     world.pass(secs(780)).await;
     assert!(!lost.is_cancelled());
+    let stored = &queue.snapshot().unwrap().messages[0];
+    assert_eq!(stored.message.delivery_count(), 0, "no delivery has failed");
+    message.complete().await.unwrap();
+    assert_eq!(queue.counts().unwrap().active, 0);
+}
+
+/// The service takes the link away, which was idle for ten minutes: the lock is still good.
+#[tokio::test(start_paused = true)]
+async fn b71_a_long_handler_outlives_its_link() {
+    let world = World::new().await;
+    let queue = world.queue_with_locks("q", secs(60));
+    world.send("q", &["m"]).await;
+    let options = ReceiverOptions::new().keep_lock(KeepLock::UntilSettled);
+    let receiver = world.client.receiver_with("q", options);
+    let message = receiver.receive().await.unwrap();
+    world.pass(secs(600)).await;
+    world.detach("q", Failure::DetachForced);
+    world.pass(secs(180)).await;
+    assert!(!message.lock_lost().is_cancelled());
     message.complete().await.unwrap();
     assert_eq!(queue.counts().unwrap().active, 0);
 }
@@ -110,6 +129,48 @@ async fn b83_a_renewal_that_fails_in_passing_is_repeated() {
     message.complete().await.unwrap();
 }
 
+/// What a renewal is refused for need not have cost the lock: its holder goes on, and the renewal is repeated.
+#[tokio::test(start_paused = true)]
+async fn b83_a_renewal_that_is_refused_is_no_lost_lock() {
+    let world = World::new().await;
+    world.queue_with_locks("q", secs(10));
+    world.send("q", &["m"]).await;
+    let message = world.client.receiver("q").receive().await.unwrap();
+    let lost = message.lock_lost();
+    world.order(Fault::Fail {
+        entity: "q".into(),
+        operation: Operated::Renew,
+        error: Failure::EntityDisabled,
+        times: 2,
+    });
+    world.pass(secs(20)).await;
+    assert!(!lost.is_cancelled());
+    message.complete().await.unwrap();
+}
+
+/// Messages that were fetched ahead and wait here longer than their link lives are not lost to their locks.
+#[tokio::test(start_paused = true)]
+async fn b83_locks_of_messages_fetched_ahead_outlive_their_link() {
+    let world = World::new().await;
+    world.queue_with_locks("q", secs(10));
+    world.send("q", &["1", "2", "3", "4", "5"]).await;
+    let options = ReceiverOptions::new().prefetch(5);
+    let receiver = world.client.receiver_with("q", options);
+    let first = receiver.receive().await.unwrap();
+    world.detach("q", Failure::DetachForced);
+    first.complete().await.unwrap();
+    let second = receiver.receive().await.unwrap();
+    // As long as a handler may take.
+    world.pass(secs(40)).await;
+    second.complete().await.unwrap();
+    let rest = receiver.receive_batch(5, secs(1)).await.unwrap();
+    assert_eq!(texts(&rest), ["3", "4", "5"]);
+    for message in rest {
+        assert_eq!(message.delivery_count(), 1);
+        message.complete().await.unwrap();
+    }
+}
+
 /// Nothing is renewed once a message is settled.
 #[tokio::test(start_paused = true)]
 async fn b83_no_renewal_after_the_message_is_settled() {
@@ -166,9 +227,30 @@ async fn b84_many_locks_are_renewed_together() {
     assert_eq!(queue.counts().unwrap().active, 0);
 }
 
+/// Stopping to receive is not the end of what was received.
+#[tokio::test(start_paused = true)]
+async fn b86_a_lock_is_renewed_after_its_receiver_was_closed() {
+    let world = World::new().await;
+    let queue = world.queue_with_locks("q", secs(10));
+    world.send("q", &["1", "2"]).await;
+    let receiver = world.client.receiver("q");
+    let messages = soon(receiver.receive_batch(2, secs(1))).await.unwrap();
+    world.pass(secs(5)).await;
+    receiver.close().await;
+    world.pass(secs(30)).await;
+    // Nor is it when the last handle is gone.
+    drop(receiver);
+    world.pass(secs(30)).await;
+    for message in messages {
+        assert!(!message.lock_lost().is_cancelled());
+        message.complete().await.unwrap();
+    }
+    assert_eq!(queue.counts().unwrap().active, 0);
+}
+
 /// The clocks of client and service may differ: locks are kept all the same. (By more than half an hour no token is good.)
 #[tokio::test(start_paused = true)]
-async fn b86_clocks_that_differ_do_not_cost_locks() {
+async fn clocks_that_differ_do_not_cost_locks() {
     for ahead in [-1200i64, 1200] {
         let offset = secs(ahead.unsigned_abs());
         let start = if ahead > 0 {
@@ -189,7 +271,7 @@ async fn b86_clocks_that_differ_do_not_cost_locks() {
 /// How long a lock lasts is a guess when the clocks differ. A message in the hands of the application is not given back
 /// because of it.
 #[tokio::test(start_paused = true)]
-async fn b86_a_message_in_hand_is_not_given_back_on_a_guess() {
+async fn a_message_in_hand_is_not_given_back_on_a_guess() {
     let start = system_time() - secs(1200);
     let world = World::starting_at(start, RetryOptions::default()).await;
     let queue = world.queue_with_locks("q", secs(60));
