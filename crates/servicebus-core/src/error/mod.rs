@@ -87,8 +87,6 @@ pub enum ErrorKind {
     /// The operation may or may not have taken effect: the connection was lost after the request was sent and before
     /// the answer came.
     Uncertain,
-    /// The message was settled before.
-    AlreadySettled,
     /// The transaction failed or was rolled back; none of its operations took effect.
     Transaction,
     /// The peer's answer breaks the protocol or cannot be read.

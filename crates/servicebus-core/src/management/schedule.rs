@@ -56,11 +56,6 @@ impl Schedule {
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
-
-    /// How many bytes the messages take.
-    pub fn size(&self) -> usize {
-        self.entries.iter().map(|entry| entry.message.len()).sum()
-    }
 }
 
 impl Operation for Schedule {

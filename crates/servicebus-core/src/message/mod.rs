@@ -300,24 +300,6 @@ macro_rules! message_from {
 
 message_from!(&'static str, String, &'static [u8], Vec<u8>, Bytes);
 
-/// Checks that an encoded message or batch is within what a link takes, before anything is sent. A limit of 0 or `None`
-/// is none.
-///
-/// # Errors
-///
-/// [`ErrorKind::MessageTooLarge`], with both numbers.
-pub fn check_size(size: usize, limit: Option<u64>) -> Result<()> {
-    match limit {
-        Some(limit) if limit > 0 && u64::try_from(size).unwrap_or(u64::MAX) > limit => {
-            Err(Error::new(
-                ErrorKind::MessageTooLarge,
-                format!("the message has {size} bytes, {limit} are allowed"),
-            ))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Checks the length of a text in characters.
 pub(crate) fn check_length(what: &str, text: &str, max: usize) -> Result<()> {
     // Most texts are short enough even in bytes.
