@@ -42,7 +42,7 @@ impl ProvideToken for EntraTokens {
                 .get_token(&[SCOPE], None)
                 .await
                 .map_err(|error| {
-                    // The identity service may be unreachable for a moment; what it refuses it refuses again.
+                    // The identity service may be unreachable for a moment, which cannot be told from a refusal.
                     Error::new(ErrorKind::Unauthorized, "the credential gave no token")
                         .with_recovery(Recovery::Retry)
                         .with_source(error)
