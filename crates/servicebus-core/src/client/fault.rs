@@ -131,3 +131,26 @@ fn gone(text: &'static str) -> Error {
 pub(crate) fn closed() -> Error {
     Error::new(ErrorKind::Closed, "it was closed by the application")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn b28_an_untrusted_certificate_is_not_tried_again() {
+        let certificate = ConnectError::Tls("the certificate is not trusted".into());
+        assert!(!Error::from(certificate).is_transient());
+        for kind in [
+            io::ErrorKind::ConnectionRefused,
+            io::ErrorKind::HostUnreachable,
+            io::ErrorKind::NotFound,
+        ] {
+            let error = Error::from(ConnectError::from(io::Error::from(kind)));
+            assert_eq!(error.recovery(), Recovery::Connection, "{kind:?}");
+            assert_eq!(error.kind(), ErrorKind::Communication);
+        }
+        assert!(Error::from(ConnectError::Timeout).is_transient());
+    }
+}

@@ -13,6 +13,7 @@
 
 mod closing;
 mod credit;
+mod giving_back;
 mod growth;
 mod handles;
 mod line;

@@ -17,7 +17,11 @@ async fn b107_a_waiting_receive_outlives_its_links() {
     let queue = world.queue("q");
     let receiver = world.client.receiver("q");
     let waiting = tokio::spawn(async move { receiver.receive().await.unwrap() });
-    for _ in 0..3 {
+    for error in [
+        Failure::DetachForced,
+        Failure::Timeout,
+        Failure::DetachForced,
+    ] {
         soon(queue.wait_until(
             |now| now.receivers.first().is_some_and(|r| r.credit == 1),
             secs(30),
@@ -25,7 +29,7 @@ async fn b107_a_waiting_receive_outlives_its_links() {
         .await
         .unwrap();
         world.pass(secs(600)).await;
-        world.detach("q", Failure::DetachForced);
+        world.detach("q", error);
     }
     soon(queue.wait_until(
         |now| now.receivers.first().is_some_and(|r| r.credit == 1),
@@ -35,6 +39,32 @@ async fn b107_a_waiting_receive_outlives_its_links() {
     .unwrap();
     world.send("q", &["m"]).await;
     let message = soon(waiting).await.unwrap();
+    assert_eq!(message.text().as_deref(), Some("m"));
+}
+
+/// The time of a receive ends while its link is being attached again: there was nothing, and the next one goes on.
+#[tokio::test(start_paused = true)]
+async fn b107_a_receive_that_ends_between_two_links() {
+    let world = World::with(impatient().retry(RetryOptions::default())).await;
+    world.queue("q");
+    let receiver = world.client.receiver("q");
+    assert!(
+        soon(receiver.receive_within(secs(1)))
+            .await
+            .unwrap()
+            .is_none()
+    );
+    world.order(fail(Operated::Attach, Failure::InternalError, 2));
+    world.detach("q", Failure::DetachForced);
+    assert!(
+        receiver
+            .receive_within(millis(500))
+            .await
+            .unwrap()
+            .is_none()
+    );
+    world.send("q", &["m"]).await;
+    let message = receiver.receive().await.unwrap();
     assert_eq!(message.text().as_deref(), Some("m"));
 }
 
@@ -102,7 +132,7 @@ async fn everything_works_on_the_next_connection() {
 /// B52: a cold client makes one connection, however many begin at once and give up midway.
 #[tokio::test(start_paused = true)]
 async fn b52_many_begin_at_once_on_a_cold_client() {
-    let world = World::new().await;
+    let world = World::with_frames().await;
     for n in 0..100 {
         world.queue(&format!("q{n}"));
     }
@@ -121,6 +151,7 @@ async fn b52_many_begin_at_once_on_a_cold_client() {
         soon(task).await.unwrap().unwrap();
     }
     assert_eq!(world.emulator.connections().len(), 1);
+    assert_eq!(world.count_frames("name: \"$cbs-"), 2, "one link each way");
 }
 
 /// A dead peer is noticed by its silence.

@@ -1,6 +1,9 @@
 //! Sending: one, many, later; what is repeated and what is not.
 
-use servicebus::{ErrorKind, Message, RetryOptions, SendAllError};
+use std::sync::{Arc, Mutex};
+
+use servicebus::{Client, Connect, Connecting, ErrorKind, Message, RetryOptions, SendAllError};
+use servicebus_amqp::engine::Config;
 use servicebus_emulator::broker::QueueOptions;
 use servicebus_emulator::{Answered, Failure, Fault, Operated};
 
@@ -91,20 +94,53 @@ async fn b96_a_full_batch_is_taken() {
     );
 }
 
+/// Connects to the namespace that is the one in use now.
+#[derive(Debug)]
+struct Moved(Mutex<InMemory>);
+
+impl Connect for Moved {
+    fn connect(&self, config: Config) -> Connecting<'_> {
+        let emulator = Arc::clone(&self.0.lock().unwrap().0);
+        Box::pin(async move { InMemory(emulator).connect(config).await })
+    }
+}
+
+/// The next link may take less than the one before it: what was made for that one is refused here.
 #[tokio::test(start_paused = true)]
-async fn b98_a_batch_has_one_session() {
-    let world = World::new().await;
-    world.session_queue("q");
-    let mut batch = soon(world.client.sender("q").batch()).await.unwrap();
-    assert!(batch.try_add(&Message::new("1").session_id("a")).unwrap());
-    let error = batch
-        .try_add(&Message::new("2").session_id("b"))
-        .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+async fn b95_a_new_link_that_takes_less() {
+    let (large, small) = (World::new().await, World::standard().await);
+    large.queue("q");
+    let queue = small.queue("q");
+    let connector = Arc::new(Moved(Mutex::new(InMemory(Arc::clone(&large.emulator)))));
+    let options = impatient().connector(Arc::clone(&connector) as Arc<dyn Connect>);
+    let text = large.emulator.connection_string();
+    let client = Client::from_connection_string_with(&text, options).unwrap();
+    let sender = client.sender("q");
+    let mut made_before = soon(sender.batch()).await.unwrap();
+    assert_eq!(made_before.max_size(), 1024 * 1024);
+    assert!(
+        made_before
+            .try_add(&Message::new("x".repeat(300 * 1024)))
+            .unwrap()
+    );
+    soon(sender.send("x".repeat(2 * 1024 * 1024)))
+        .await
+        .unwrap();
+
+    *connector.0.lock().unwrap() = InMemory(Arc::clone(&small.emulator));
+    let mut state = client.state();
+    state.borrow_and_update();
+    large.order(Fault::Drop { connection: None });
+    soon(state.changed()).await.unwrap();
+    let batch = soon(sender.batch()).await.unwrap();
+    assert_eq!(batch.max_size(), 256 * 1024);
+    let error = soon(sender.send_batch(made_before)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::MessageTooLarge);
+    assert_eq!(queue.counts().unwrap().active, 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_beyond_the_limit_of_the_link_never_leaves() {
+async fn b95_a_message_beyond_the_limit_of_the_link_never_leaves() {
     let world = World::standard().await;
     let queue = world.queue("q");
     let sender = world.client.sender("q");

@@ -115,24 +115,36 @@ async fn b60_a_message_is_settled_after_its_link_was_replaced() {
     );
 }
 
-/// Settlements under way when the link goes all come to an end.
+/// Settlements under way when the link goes, alone or with its connection, all come to an end.
 #[tokio::test(start_paused = true)]
 async fn b59_settlements_under_way_when_the_link_goes() {
-    let world = World::new().await;
-    let queue = world.queue("q");
-    let all: Vec<String> = (0..50).map(|n| n.to_string()).collect();
-    world.client.sender("q").send_all(all).await.unwrap();
-    let receiver = world.client.receiver("q");
-    let messages = soon(receiver.receive_batch(50, secs(1))).await.unwrap();
-    assert_eq!(messages.len(), 50);
-    world.order(lost_answers(Answered::Settle, false, 40));
-    let settling =
-        tokio::spawn(async move { receiver.settle_all(messages, Settlement::Complete).await });
-    tokio::task::yield_now().await;
-    world.order(Fault::Drop { connection: None });
-    let failed = soon(settling).await.unwrap();
-    assert!(failed.is_empty(), "{failed:?}");
-    assert_eq!(queue.counts().unwrap().active, 0);
+    let faults = [
+        Fault::Detach {
+            entity: "q".into(),
+            error: Failure::DetachForced,
+        },
+        Fault::Drop { connection: None },
+    ];
+    for fault in faults {
+        let world = World::new().await;
+        let queue = world.queue("q");
+        let all: Vec<String> = (0..50).map(|n| n.to_string()).collect();
+        world.client.sender("q").send_all(all).await.unwrap();
+        let receiver = world.client.receiver("q");
+        let messages = soon(receiver.receive_batch(50, secs(1))).await.unwrap();
+        assert_eq!(messages.len(), 50);
+        world.order(lost_answers(Answered::Settle, false, 40));
+        let settling =
+            tokio::spawn(async move { receiver.settle_all(messages, Settlement::Complete).await });
+        // Ten are answered.
+        soon(queue.wait_until(|now| now.messages.len() == 40, secs(5)))
+            .await
+            .unwrap();
+        world.order(fault);
+        let failed = soon(settling).await.unwrap();
+        assert!(failed.is_empty(), "{failed:?}");
+        assert_eq!(queue.counts().unwrap().active, 0);
+    }
 }
 
 /// The disposition took effect and its answer was lost: nothing says that the message was lost to another.
@@ -171,23 +183,31 @@ async fn b56_a_message_is_settled_by_its_token_alone() {
     assert_eq!(error.kind(), ErrorKind::MessageLockLost);
 }
 
-/// A thousand settlements do not wait for one another, nor for a receive that waits.
+/// A thousand settlements do not wait for one another, nor for a receive that waits: on a line where each takes a
+/// twentieth of a second, all do.
 #[tokio::test(start_paused = true)]
 async fn b64_settling_many_at_once_while_a_receive_waits() {
     let world = World::new().await;
     let queue = world.queue("q");
-    let all: Vec<String> = (0..1000).map(|n| n.to_string()).collect();
+    let all: Vec<String> = (0..1001).map(|n| n.to_string()).collect();
     world.client.sender("q").send_all(all).await.unwrap();
-    let receiver = world.client.receiver("q");
+    let client = Line::of_length(millis(25)).client(&world.emulator, impatient());
+    let receiver = client.receiver("q");
     let mut messages = Vec::new();
-    while messages.len() < 1000 {
-        messages.extend(soon(receiver.receive_batch(1000, secs(1))).await.unwrap());
+    while messages.len() < 1001 {
+        messages.extend(soon(receiver.receive_batch(1001, secs(1))).await.unwrap());
     }
     let waiting = tokio::spawn({
         let receiver = receiver.clone();
         async move { receiver.receive_within(secs(60)).await }
     });
-    let failed = soon(receiver.settle_all(messages, Settlement::Complete)).await;
+    tokio::time::sleep(millis(100)).await;
+    let began = tokio::time::Instant::now();
+    messages.remove(0).complete().await.unwrap();
+    assert!(began.elapsed() <= millis(60), "{:?}", began.elapsed());
+    let began = tokio::time::Instant::now();
+    let failed = receiver.settle_all(messages, Settlement::Complete).await;
+    assert!(began.elapsed() <= millis(500), "{:?}", began.elapsed());
     assert!(failed.is_empty());
     assert_eq!(queue.counts().unwrap().active, 0);
     assert!(!waiting.is_finished());

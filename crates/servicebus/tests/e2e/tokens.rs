@@ -211,6 +211,15 @@ async fn b48_renewal_goes_on_after_failures() {
     let message = soon(waiting).await.unwrap();
     assert_eq!(message.text().as_deref(), Some("2"));
     assert_eq!(world.emulator.connections().len(), 1);
+
+    // It ends with the client.
+    credential.0.fails.store(true, Ordering::Relaxed);
+    world.pass(secs(20 * 60)).await;
+    world.client.close().await;
+    let at_the_end = credential.0.asked.load(Ordering::Relaxed);
+    assert!(at_the_end > before + tried);
+    world.pass(secs(10 * 60)).await;
+    assert_eq!(credential.0.asked.load(Ordering::Relaxed), at_the_end);
 }
 
 /// What is traced while a client connects, works, fails and prints itself has no secret in it.
@@ -230,11 +239,21 @@ async fn b54_secrets_are_not_told() {
     soon(message.complete()).await.unwrap();
     let world = World { emulator, client };
     world.order(servicebus_emulator::Fault::Drop { connection: None });
+    world.order(servicebus_emulator::Fault::RefuseOpen {
+        condition: "amqp:internal-error".into(),
+        description: "as ordered".into(),
+        times: 1,
+    });
     soon(sender.send("S3CRETBODY")).await.unwrap();
+    // Its token is renewed.
+    world.pass(secs(25 * 60)).await;
     let lines = log.0.lock().unwrap().join("\n");
-    assert!(lines.contains("authorised"), "the log is on: {lines}");
+    let authorised = lines.matches("authorised").count();
+    assert!(authorised >= 3, "first, again and renewed: {lines}");
     for text in [&printed, &lines] {
         assert!(!text.contains("S3CRET"), "{text}");
+        // The key in Base64.
+        assert!(!text.contains("UzNDUkVUS0VZ"), "{text}");
         assert!(!text.contains("sig="), "{text}");
         assert!(!text.contains("SharedAccessSignature"), "{text}");
     }

@@ -101,6 +101,41 @@ async fn b93_a_failed_operation_is_the_end_of_the_transaction() {
     assert_eq!(queue.counts().unwrap().active, 1);
 }
 
+/// What the service has rolled back is not committed.
+#[tokio::test(start_paused = true)]
+async fn b93_a_commit_that_comes_too_late_is_refused() {
+    let world = World::new().await;
+    let queue = world.queue("q");
+    let sender = world.client.sender("q");
+    let transaction = world.client.transaction();
+    transaction.send(&sender, "a").await.unwrap();
+    world.pass(secs(125)).await;
+    let error = soon(transaction.commit()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Transaction);
+    assert_eq!(queue.counts().unwrap().active, 0);
+}
+
+/// The coordinator is lost with its connection, and with it the transaction; the next one has another.
+#[tokio::test(start_paused = true)]
+async fn b93_a_lost_coordinator_is_replaced() {
+    let world = World::new().await;
+    let queue = world.queue("q");
+    let sender = world.client.sender("q");
+    let transaction = world.client.transaction();
+    soon(transaction.send(&sender, "a")).await.unwrap();
+    let mut state = world.client.state();
+    state.borrow_and_update();
+    world.order(Fault::Drop { connection: None });
+    soon(state.changed()).await.unwrap();
+    let error = soon(transaction.commit()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Transaction);
+    assert_eq!(queue.counts().unwrap().active, 0);
+    let transaction = world.client.transaction();
+    soon(transaction.send(&sender, "b")).await.unwrap();
+    soon(transaction.commit()).await.unwrap();
+    assert_eq!(queue.counts().unwrap().active, 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_message_of_a_lost_connection_cannot_be_enlisted() {
     let world = World::new().await;
