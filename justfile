@@ -54,7 +54,7 @@ budget:
 
 # Every published crate as it would be published, built from that.
 package:
-    cargo package --locked --workspace --exclude servicebus-bench --exclude protocol-tests --allow-dirty
+    scripts/package
 
 # The published crates with the lowest versions of their dependencies that they ask for.
 minimal-versions:
