@@ -33,12 +33,17 @@ pub(crate) fn trial(
     name: String,
     run: impl FnOnce() -> Result<(), Stop> + Send + 'static,
 ) -> Trial {
-    Trial::ignorable_test(name, move || match run() {
+    Trial::ignorable_test(name, move || conclude(run()))
+}
+
+/// What the harness is told of a test that ended so.
+pub(crate) fn conclude(ended: Result<(), Stop>) -> Result<Completion, Failed> {
+    match ended {
         Ok(()) => Ok(Completion::Completed),
         Err(Stop::Unavailable(reason)) if std::env::var_os("CI").is_none() => {
             Ok(Completion::ignored_with(reason))
         }
         Err(Stop::Unavailable(reason)) => Err(Failed::from(reason.to_string())),
         Err(Stop::Failed(reason)) => Err(Failed::from(reason)),
-    })
+    }
 }
