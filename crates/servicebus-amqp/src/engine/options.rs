@@ -93,7 +93,8 @@ pub enum OnOutcome {
     #[default]
     Settle,
     /// Reports an unsettled [`Outcome`](super::Event::Outcome); the application answers with
-    /// [`settle`](super::Connection::settle). For those who drive the engine themselves: a `net::SenderLink` always settles.
+    /// [`settle`](super::Connection::settle). For those who drive the engine themselves: a `net::SenderLink` has no way to
+    /// answer, so its deliveries stay unsettled.
     Report,
 }
 

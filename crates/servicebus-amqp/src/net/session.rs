@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::connection::{Connection, wait};
 use super::link::{Link, LinkShared, ReceiverLink, SenderLink};
 use super::registry::RequestedLink;
-use crate::engine::{LinkError, LinkKey, LinkOptions, OnOutcome, SessionError, SessionKey};
+use crate::engine::{LinkError, LinkKey, LinkOptions, SessionError, SessionKey};
 use crate::types::{AmqpError, Attach, Begin, Role, condition};
 
 /// How many links that the peer asks for may wait to be accepted.
@@ -112,10 +112,9 @@ impl Session {
         &self,
         name: ByteString,
         role: Role,
-        mut options: LinkOptions,
+        options: LinkOptions,
         limit: Duration,
     ) -> Result<Link, LinkError> {
-        settle_outcomes(&mut options);
         let shared = Arc::new(LinkShared::new(options.credit));
         let key = self
             .inner
@@ -283,8 +282,7 @@ impl IncomingLink {
     /// # Errors
     ///
     /// [`LinkError`] when the peer has gone meanwhile, or our attach does not fit its limits; the link is refused then.
-    pub fn accept(mut self, mut options: LinkOptions) -> Result<AcceptedLink, LinkError> {
-        settle_outcomes(&mut options);
+    pub fn accept(mut self, options: LinkOptions) -> Result<AcceptedLink, LinkError> {
         let shared = Arc::new(LinkShared::new(options.credit));
         let key = self.requested.key;
         let accepted = self
@@ -333,9 +331,4 @@ impl Drop for IncomingLink {
             "the link was not accepted",
         ));
     }
-}
-
-/// A [`SenderLink`] gives out the peer's outcome and has no way to answer it.
-fn settle_outcomes(options: &mut LinkOptions) {
-    options.on_outcome = OnOutcome::Settle;
 }

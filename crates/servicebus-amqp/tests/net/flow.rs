@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use servicebus_amqp::engine::{CreditMode, DrainPolicy, LinkError, OnOutcome};
+use servicebus_amqp::engine::{CreditMode, DrainPolicy, LinkError};
 use servicebus_amqp::net::DeliveryError;
 use servicebus_amqp::types::{DeliveryState, Outcome, ReceiverSettleMode, SenderSettleMode};
 use tokio::time::timeout;
@@ -131,8 +131,6 @@ async fn a_second_mode_settlement_reports_what_the_sender_answers() {
         |options| {
             options.snd_settle_mode = SenderSettleMode::Unsettled;
             options.rcv_settle_mode = ReceiverSettleMode::Second;
-            // Of no effect: nobody but the link itself could answer.
-            options.on_outcome = OnOutcome::Report;
         },
         |_, options| options.credit = CreditMode::Exact(1),
     )
