@@ -51,7 +51,7 @@ impl Broker {
         if let Some(mut entry) = removed {
             self.timers
                 .cancel(entry.expires_at, Timer::Expire(id, number));
-            entry.content = content.into();
+            entry.content = content;
             self.place_dead_letter(id, number, entry, reason);
         }
         Ok(())
@@ -86,7 +86,7 @@ impl Broker {
         );
         // Two short strings can always be encoded; a body that AMQP cannot hold was never taken.
         if let Ok(content) = entry.content.with_application_properties(&changes) {
-            entry.content = content.into();
+            entry.content = content;
         }
         self.place_dead_letter(id, number, entry, Some(ByteString::from_static(reason)));
     }
@@ -126,7 +126,7 @@ impl Broker {
                 .with_annotation(annotation::DEAD_LETTER_SOURCE, &source);
             if let Ok(content) = content
                 && self
-                    .forward(id, &target, content.into(), entry.hops, number)
+                    .forward(id, &target, content, entry.hops, number)
                     .is_ok()
             {
                 return;

@@ -1,7 +1,5 @@
 //! Forwarding: entities that pass their messages on.
 
-use std::sync::Arc;
-
 use super::{
     Broker, EntityId, Error, ErrorKind, EventKind, log::Entry, message::Content,
     options::ForwardFailure, registry::normalise, send::Origin,
@@ -45,7 +43,7 @@ impl Broker {
         &mut self,
         from: EntityId,
         target: &str,
-        content: Arc<Content>,
+        content: Content,
         hops: u8,
         origin_number: i64,
     ) -> Result<(), ForwardError> {
@@ -112,7 +110,7 @@ impl Broker {
             .with(crate::names::property::DEAD_LETTER_REASON, reason)
             .with(crate::names::property::DEAD_LETTER_ERROR_DESCRIPTION, text);
         if let Ok(content) = entry.content.with_application_properties(&changes) {
-            entry.content = content.into();
+            entry.content = content;
         }
         self.store_dead_letter(queue, number, entry);
     }

@@ -24,7 +24,7 @@ pub(super) const NONE: u32 = u32::MAX;
 /// A message in its entity. There may be a million of these: every byte counts.
 #[derive(Debug)]
 pub(super) struct Entry {
-    pub(super) content: Arc<Content>,
+    pub(super) content: Content,
     pub(super) enqueued_at: Timestamp,
     /// `NEVER` for a message that does not expire.
     pub(super) expires_at: Timestamp,
@@ -345,7 +345,7 @@ impl Log {
         if let Some(entry) = self.messages.get_mut(number) {
             self.size -= entry.content.size();
             self.size += content.size();
-            entry.content = Arc::new(content);
+            entry.content = content;
         }
     }
 

@@ -118,15 +118,13 @@ impl Messages {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::broker::{MessageState, message::Content};
 
     fn entry() -> Entry {
         let content = Content::parse(&[0x00, 0x53, 0x75, 0xa0, 0]).unwrap();
         Entry {
-            content: Arc::new(content),
+            content,
             enqueued_at: Default::default(),
             expires_at: Default::default(),
             enqueued_sequence_number: 0,

@@ -1,7 +1,5 @@
 //! Messages that become active later.
 
-use std::sync::Arc;
-
 use super::{
     Broker, EntityId, Error, ErrorKind, EventKind, MessageState,
     command::{CancelScheduled, Operation, Schedule},
@@ -32,7 +30,7 @@ impl Broker {
         let entity = self.entities.get_mut(id).ok_or_else(Error::entity_gone)?;
         let scheduled: Vec<_> = contents
             .into_iter()
-            .map(|content| (entity.log.take_number(), Arc::new(content)))
+            .map(|content| (entity.log.take_number(), content))
             .collect();
         let numbers = scheduled.iter().map(|(number, _)| *number).collect();
         match command.transaction {
@@ -50,7 +48,7 @@ impl Broker {
     }
 
     /// Stores messages under numbers that were promised.
-    pub(super) fn store_scheduled(&mut self, id: EntityId, messages: Vec<(i64, Arc<Content>)>) {
+    pub(super) fn store_scheduled(&mut self, id: EntityId, messages: Vec<(i64, Content)>) {
         for (number, content) in messages {
             if self.is_duplicate(id, &content) {
                 continue;
@@ -72,7 +70,7 @@ impl Broker {
         &mut self,
         id: EntityId,
         number: i64,
-        content: Arc<Content>,
+        content: Content,
         origin: Origin,
     ) {
         let now = self.now;

@@ -1,7 +1,5 @@
 //! Sending: what is refused, where messages go, and what happens to them on arrival.
 
-use std::sync::Arc;
-
 use super::{
     Broker, EntityId, Error, ErrorKind, EventKind, MessageState,
     command::{AttachSender, Duplicate, Operation, Send, SenderTerms},
@@ -69,12 +67,11 @@ impl Broker {
         if command.format != BATCH_FORMAT && command.transaction.is_none() {
             let content = Content::parse(&command.payload)?;
             self.check(id, [&content])?;
-            self.admit(id, Arc::new(content), Origin::default());
+            self.admit(id, content, Origin::default());
             return Ok(());
         }
         let contents = Content::parse_transfer(&command.payload, command.format)?;
         self.check(id, &contents)?;
-        let contents: Vec<_> = contents.into_iter().map(Arc::new).collect();
         match command.transaction {
             None => {
                 for content in contents {
@@ -182,7 +179,7 @@ impl Broker {
     }
 
     /// Takes a message that was checked: drops it as a duplicate, keeps it for later, or publishes it.
-    pub(super) fn admit(&mut self, id: EntityId, content: Arc<Content>, origin: Origin) {
+    pub(super) fn admit(&mut self, id: EntityId, content: Content, origin: Origin) {
         if self.is_duplicate(id, &content) {
             return;
         }
@@ -219,7 +216,7 @@ impl Broker {
     }
 
     /// Makes a message active: in a queue, or in the subscriptions of a topic.
-    pub(super) fn publish(&mut self, id: EntityId, content: Arc<Content>, origin: Origin) {
+    pub(super) fn publish(&mut self, id: EntityId, content: Content, origin: Origin) {
         let Some(entity) = self.entities.get_mut(id) else {
             return;
         };
@@ -242,7 +239,7 @@ impl Broker {
     }
 
     /// A message reaches a queue or subscription.
-    pub(super) fn arrive(&mut self, id: EntityId, content: Arc<Content>, origin: Origin) {
+    pub(super) fn arrive(&mut self, id: EntityId, content: Content, origin: Origin) {
         let now = self.now;
         let header_size = self.limits.header_size;
         let profile_ttl = self.limits.time_to_live;
@@ -315,7 +312,7 @@ impl Broker {
                 format!("There is no message {}.", command.sequence_number),
             )
         })?;
-        let content = Arc::new(entry.content.without_schedule());
+        let content = entry.content.without_schedule();
         let origin = Origin {
             number: entry.enqueued_sequence_number,
             ..Origin::default()

@@ -1,7 +1,5 @@
 //! From a topic to its subscriptions.
 
-use std::sync::Arc;
-
 use servicebus_amqp::types::Map;
 
 use super::{
@@ -34,7 +32,7 @@ impl Broker {
     pub(super) fn fan_out(
         &mut self,
         subscriptions: &[EntityId],
-        content: &Arc<Content>,
+        content: &Content,
         origin: Origin,
     ) {
         // Decoded once, and only if a rule looks into the message.
@@ -57,7 +55,7 @@ impl Broker {
                 self.arrive(*id, content.clone(), origin);
             }
             for changed in selection.changed {
-                self.arrive(*id, Arc::new(changed), origin);
+                self.arrive(*id, changed, origin);
             }
             if let Some(failure) = selection.failure.filter(|_| keeps_failures) {
                 self.dead_letter_unfiltered(*id, content.clone(), origin, &failure);
@@ -68,7 +66,7 @@ impl Broker {
     fn dead_letter_unfiltered(
         &mut self,
         id: EntityId,
-        content: Arc<Content>,
+        content: Content,
         origin: Origin,
         failure: &str,
     ) {

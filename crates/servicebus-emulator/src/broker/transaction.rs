@@ -1,7 +1,5 @@
 //! Transactions: sends and settlements that take effect together.
 
-use std::sync::Arc;
-
 use super::{
     Broker, EntityId, Error, ErrorKind, EventKind, LockToken, Settlement, TransactionEnd,
     TransactionId,
@@ -35,11 +33,11 @@ pub(super) struct Transaction {
 pub(super) enum Step {
     Send {
         entity: EntityId,
-        contents: Vec<Arc<Content>>,
+        contents: Vec<Content>,
     },
     Schedule {
         entity: EntityId,
-        messages: Vec<(i64, Arc<Content>)>,
+        messages: Vec<(i64, Content)>,
     },
     Settle {
         entity: EntityId,
@@ -185,10 +183,10 @@ impl Broker {
         for step in &transaction.steps {
             match step {
                 Step::Send { entity, contents } => {
-                    self.check(*entity, contents.iter().map(|content| &**content))?;
+                    self.check(*entity, contents)?;
                 }
                 Step::Schedule { entity, messages } => {
-                    self.check(*entity, messages.iter().map(|(_, content)| &**content))?;
+                    self.check(*entity, messages.iter().map(|(_, content)| content))?;
                 }
                 Step::Settle { entity, token, .. } => {
                     self.find_lock(*entity, *token)

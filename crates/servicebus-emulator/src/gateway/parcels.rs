@@ -13,9 +13,11 @@ use crate::access::Rights;
 use crate::broker::{Delivery, EntityId, LockToken, Settle, Settlement};
 use crate::hub::Parcel;
 
-/// How much is allocated for the front parts of deliveries at once, and when there is too little left for another.
-const SCRATCH: usize = 8 * 1024;
-const MIN_SCRATCH: usize = 512;
+/// How much is allocated for encoded deliveries at once.
+const SCRATCH: usize = 16 * 1024;
+
+/// The size of a delivery tag.
+const TAG: usize = 16;
 
 impl Client {
     /// Does what others left in the mailbox.
@@ -88,8 +90,9 @@ impl Client {
             consumer.taken += 1;
         }
         self.touch(key);
-        if self.scratch.capacity() < MIN_SCRATCH {
-            self.scratch.reserve(SCRATCH);
+        let wanted = delivery.message.appended_len() + TAG;
+        if self.scratch.capacity() < wanted {
+            self.scratch.reserve(SCRATCH.max(wanted));
         }
         let tail = delivery
             .message

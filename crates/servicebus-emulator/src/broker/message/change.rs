@@ -3,7 +3,7 @@
 use bytes::{BufMut, BytesMut};
 use servicebus_amqp::types::{Map, Message, Properties, Symbol, Value};
 
-use super::content::{Content, NOT_SCHEDULED, Span};
+use super::content::{Content, NOT_SCHEDULED, NewPairs};
 use super::sections::{self, Section, code};
 use crate::broker::Error;
 
@@ -20,14 +20,15 @@ impl Content {
         let mut pairs = BytesMut::new();
         let mut elements = 0u32;
         if let Some(section) = &section {
-            let (mut at, count) = sections::elements(&self.bare, &section.value)?;
+            let bare = self.bare();
+            let (mut at, count) = sections::elements(bare, &section.value)?;
             for _ in 0..count / 2 {
                 let start = at;
-                let key = start..sections::end_of_value(&self.bare, start)?;
-                at = sections::end_of_value(&self.bare, key.end)?;
-                let name = sections::text(&self.bare, &key)?;
+                let key = start..sections::end_of_value(bare, start)?;
+                at = sections::end_of_value(bare, key.end)?;
+                let name = sections::text(bare, &key)?;
                 if name.is_none_or(|name| changes.get(name).is_none()) {
-                    pairs.put_slice(self.bare.get(start..at).unwrap_or_default());
+                    pairs.put_slice(bare.get(start..at).unwrap_or_default());
                     elements += 2;
                 }
             }
@@ -85,22 +86,24 @@ impl Content {
 
     /// The same message with an annotation of the broker's.
     pub(in crate::broker) fn with_annotation(&self, key: &str, value: &str) -> Result<Self, Error> {
-        let mut pairs = BytesMut::from(&*self.annotations);
+        let (encoded, elements) = self.annotations();
+        let mut pairs = BytesMut::from(encoded);
         encode(&Value::Symbol(Symbol::from(key)), &mut pairs)?;
         encode(&Value::from(value), &mut pairs)?;
-        Ok(Self {
-            annotations: Box::from(&*pairs),
-            annotation_elements: self.annotation_elements + 2,
-            ..self.clone()
-        })
+        let annotations = NewPairs {
+            encoded: pairs.into(),
+            elements: elements + 2,
+        };
+        let mut changed = self.with_bytes(self.bare(), &annotations);
+        changed.find_ids()?;
+        Ok(changed)
     }
 
     /// The same message, not scheduled.
     pub(in crate::broker) fn without_schedule(&self) -> Self {
-        Self {
-            scheduled_at: NOT_SCHEDULED,
-            ..self.clone()
-        }
+        let mut changed = self.clone();
+        changed.scheduled_at = NOT_SCHEDULED;
+        changed
     }
 
     /// The same message with `value` as the value of a section, in the place of `old` or where AMQP puts it.
@@ -115,18 +118,18 @@ impl Content {
             }
             None => 0..0,
         };
-        let mut bare = Vec::with_capacity(self.bare.len() + value.len() + 3);
-        bare.extend_from_slice(self.bare.get(..place.start).unwrap_or_default());
+        let old = self.bare();
+        let mut bare = Vec::with_capacity(old.len() + value.len() + 3);
+        bare.extend_from_slice(old.get(..place.start).unwrap_or_default());
         bare.extend_from_slice(&[0x00, 0x53, code]);
         bare.extend_from_slice(value);
-        bare.extend_from_slice(self.bare.get(place.end..).unwrap_or_default());
-        bare.shrink_to_fit();
-        let mut changed = Self {
-            bare: bare.into(),
-            message_id: Span::ABSENT,
-            session_id: Span::ABSENT,
-            ..self.clone()
+        bare.extend_from_slice(old.get(place.end..).unwrap_or_default());
+        let (encoded, elements) = self.annotations();
+        let annotations = NewPairs {
+            encoded: encoded.into(),
+            elements,
         };
+        let mut changed = self.with_bytes(&bare, &annotations);
         changed.find_ids()?;
         Ok(changed)
     }

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use servicebus_amqp::types::{ByteString, Message, Timestamp};
@@ -9,21 +9,19 @@ use crate::{
     names::annotation,
 };
 
-/// What a sender sent, apart from the state that the broker gives it. Shared by the copies in several subscriptions.
+/// What a sender sent, apart from the state that the broker gives it.
 ///
-/// The bare message is kept as it came, in bytes of its own, so that no receive buffer is held alive by it.
+/// Copies, as those in several subscriptions, share the bytes. These are one piece of memory of exactly their size: the
+/// bare message with its footer, then the pairs of the annotations.
 #[derive(Clone, Debug)]
 pub(in crate::broker) struct Content {
-    /// The bare message and the footer, byte for byte but for decimals among the application properties.
-    pub(super) bare: Bytes,
-    /// Encoded pairs of the message annotations that are the sender's own.
-    pub(super) annotations: Box<[u8]>,
-    /// How many keys and values that is.
-    pub(super) annotation_elements: u32,
-    /// Encoded pairs of the delivery annotations. AMQP means them for one hop; the service passes them on.
-    pub(super) delivery_annotations: Box<[u8]>,
-    /// How many keys and values that is.
-    pub(super) delivery_annotation_elements: u32,
+    bytes: Arc<[u8]>,
+    /// How many bytes the bare message has.
+    bare: u32,
+    /// The message annotations that are the sender's own.
+    annotations: Pairs,
+    /// The delivery annotations. AMQP means them for one hop; the service passes them on.
+    delivery_annotations: Pairs,
     pub(super) durable: Option<bool>,
     pub(super) priority: Option<u8>,
     /// The sender's time to live in milliseconds.
@@ -37,6 +35,34 @@ pub(in crate::broker) struct Content {
 }
 
 pub(super) const NOT_SCHEDULED: i64 = i64::MIN;
+
+/// Encoded pairs of keys and values.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pairs {
+    /// How many bytes they have.
+    len: u32,
+    /// How many keys and values that is.
+    elements: u32,
+}
+
+/// Encoded pairs on their way into a message.
+#[derive(Debug, Default)]
+pub(super) struct NewPairs {
+    pub(super) encoded: Vec<u8>,
+    pub(super) elements: u32,
+}
+
+/// A part of a message in memory that the message shares.
+struct Part {
+    bytes: Arc<[u8]>,
+    range: Range<usize>,
+}
+
+impl AsRef<[u8]> for Part {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes.get(self.range.clone()).unwrap_or_default()
+    }
+}
 
 /// A range of the bare message; absent when its start is `u32::MAX`.
 #[derive(Clone, Copy, Debug)]
@@ -67,22 +93,102 @@ impl Span {
 }
 
 impl Content {
+    /// A message of these bytes about which nothing is known yet.
+    pub(super) fn new(
+        bare: &[u8],
+        annotations: &NewPairs,
+        delivery_annotations: &NewPairs,
+    ) -> Self {
+        let len = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let (pairs, more) = (&annotations.encoded, &delivery_annotations.encoded);
+        let bytes = if pairs.is_empty() && more.is_empty() {
+            bare.into()
+        } else {
+            [bare, pairs, more].concat().into()
+        };
+        Self {
+            bytes,
+            bare: len(bare),
+            annotations: Pairs {
+                len: len(pairs),
+                elements: annotations.elements,
+            },
+            delivery_annotations: Pairs {
+                len: len(more),
+                elements: delivery_annotations.elements,
+            },
+            durable: None,
+            priority: None,
+            ttl: None,
+            message_id: Span::ABSENT,
+            session_id: Span::ABSENT,
+            scheduled_at: NOT_SCHEDULED,
+        }
+    }
+
+    /// The same message with other bytes and annotations.
+    pub(super) fn with_bytes(&self, bare: &[u8], annotations: &NewPairs) -> Self {
+        let (encoded, elements) = self.delivery_annotations();
+        let delivery_annotations = NewPairs {
+            encoded: encoded.into(),
+            elements,
+        };
+        let new = Self::new(bare, annotations, &delivery_annotations);
+        Self {
+            durable: self.durable,
+            priority: self.priority,
+            ttl: self.ttl,
+            scheduled_at: self.scheduled_at,
+            ..new
+        }
+    }
+
+    /// The bare message and the footer, as they came but for decimals among the application properties.
+    pub(super) fn bare(&self) -> &[u8] {
+        self.bytes.get(..self.bare as usize).unwrap_or_default()
+    }
+
+    /// A part of the bare message, without a copy of it.
+    pub(super) fn share(&self, range: Range<usize>) -> Bytes {
+        Bytes::from_owner(Part {
+            bytes: Arc::clone(&self.bytes),
+            range,
+        })
+    }
+
+    /// The pairs of the message annotations, and how many keys and values that is.
+    pub(super) fn annotations(&self) -> (&[u8], u32) {
+        self.pairs(self.bare, self.annotations)
+    }
+
+    /// The pairs of the delivery annotations, and how many keys and values that is.
+    pub(super) fn delivery_annotations(&self) -> (&[u8], u32) {
+        let start = self.bare.saturating_add(self.annotations.len);
+        self.pairs(start, self.delivery_annotations)
+    }
+
+    fn pairs(&self, start: u32, pairs: Pairs) -> (&[u8], u32) {
+        let start = start as usize;
+        let encoded = self.bytes.get(start..start + pairs.len as usize);
+        (encoded.unwrap_or_default(), pairs.elements)
+    }
+
     /// How many bytes the message counts for.
     pub(in crate::broker) fn size(&self) -> u64 {
-        (self.bare.len() + self.annotations.len() + self.delivery_annotations.len()) as u64
+        self.bytes.len() as u64
     }
 
     /// The session id, if there is one.
     pub(in crate::broker) fn session_id(&self) -> Option<&str> {
         // Checked to be UTF-8 when it was found.
         self.session_id
-            .of(&self.bare)
+            .of(&self.bytes)
             .and_then(|bytes| str::from_utf8(bytes).ok())
     }
 
     /// The bytes by which message ids are compared: equal exactly for equal ids of the same type.
     pub(in crate::broker) fn message_id_key(&self) -> Option<Box<[u8]>> {
-        let encoded = self.message_id.of(&self.bare)?;
+        let encoded = self.message_id.of(&self.bytes)?;
         let (tag, bytes): (u8, &[u8]) = match *encoded {
             [0xa1, _, ref text @ ..] | [0xb1, _, _, _, _, ref text @ ..] => (0xa1, text),
             [0xa0, _, ref bytes @ ..] | [0xb0, _, _, _, _, ref bytes @ ..] => (0xa0, bytes),
@@ -106,7 +212,7 @@ impl Content {
 
     /// The message id, when it is text.
     pub(in crate::broker) fn message_id_text(&self) -> Option<ByteString> {
-        match self.message_id.of(&self.bare)? {
+        match self.message_id.of(&self.bytes)? {
             [0xa1, _, text @ ..] | [0xb1, _, _, _, _, text @ ..] => {
                 str::from_utf8(text).ok().map(ByteString::from)
             }
@@ -117,12 +223,13 @@ impl Content {
     /// The partition key, if there is one.
     pub(in crate::broker) fn partition_key(&self) -> Option<&str> {
         let mut at = 0;
-        while at < self.annotations.len() {
-            let key = at..sections::end_of_value(&self.annotations, at).ok()?;
-            let value = key.end..sections::end_of_value(&self.annotations, key.end).ok()?;
+        let (pairs, _) = self.annotations();
+        while at < pairs.len() {
+            let key = at..sections::end_of_value(pairs, at).ok()?;
+            let value = key.end..sections::end_of_value(pairs, key.end).ok()?;
             at = value.end;
-            if sections::text(&self.annotations, &key) == Ok(Some(annotation::PARTITION_KEY)) {
-                return sections::text(&self.annotations, &value).ok().flatten();
+            if sections::text(pairs, &key) == Ok(Some(annotation::PARTITION_KEY)) {
+                return sections::text(pairs, &value).ok().flatten();
             }
         }
         None
@@ -142,7 +249,7 @@ impl Content {
     pub(in crate::broker) fn header_size(&self) -> usize {
         let mut size = 0;
         let mut at = 0;
-        while let Ok(section) = sections::section(&self.bare, at) {
+        while let Ok(section) = sections::section(self.bare(), at) {
             if matches!(
                 section.code,
                 code::PROPERTIES | code::APPLICATION_PROPERTIES
@@ -156,7 +263,7 @@ impl Content {
 
     /// The bare message, decoded.
     pub(in crate::broker) fn decode(&self) -> Result<Message, Error> {
-        Message::decode(self.bare.clone()).map_err(|error| {
+        Message::decode(self.share(0..self.bare as usize)).map_err(|error| {
             Error::new(
                 ErrorKind::InvalidMessage,
                 format!("The message could not be decoded: {error}."),
@@ -167,8 +274,8 @@ impl Content {
     /// The section of this kind in the bare message.
     pub(super) fn find_section(&self, wanted: u8) -> Result<Option<Section>, Malformed> {
         let mut at = 0;
-        while at < self.bare.len() {
-            let section = sections::section(&self.bare, at)?;
+        while at < self.bare().len() {
+            let section = sections::section(self.bare(), at)?;
             if section.code == wanted {
                 return Ok(Some(section));
             }

@@ -2,9 +2,7 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use bytes::Bytes;
-
-use super::content::{Content, NOT_SCHEDULED, Span};
+use super::content::{Content, NOT_SCHEDULED, NewPairs, Span};
 use super::decimal;
 use super::sections::{self, Malformed, Section, code};
 use crate::{
@@ -69,19 +67,6 @@ impl Content {
 
     /// One message.
     pub(in crate::broker) fn parse(payload: &[u8]) -> Result<Self, Error> {
-        let mut content = Self {
-            bare: Bytes::new(),
-            annotations: Box::default(),
-            annotation_elements: 0,
-            delivery_annotations: Box::default(),
-            delivery_annotation_elements: 0,
-            durable: None,
-            priority: None,
-            ttl: None,
-            message_id: Span::ABSENT,
-            session_id: Span::ABSENT,
-            scheduled_at: NOT_SCHEDULED,
-        };
         if payload.is_empty() {
             return Err(Malformed {
                 at: 0,
@@ -92,6 +77,10 @@ impl Content {
         // Almost always one run; more only where a client puts annotations behind the body.
         let mut bare = Cow::Borrowed(&[][..]);
         let mut run = 0..0;
+        let mut header = Header::default();
+        let mut annotations = NewPairs::default();
+        let mut delivery_annotations = NewPairs::default();
+        let mut scheduled_at = None;
         let mut seen = 0u16;
         let mut decimals = false;
         let mut at = 0;
@@ -112,11 +101,13 @@ impl Content {
             }
             seen |= bit;
             match section.code {
-                code::HEADER => content.read_header(payload, &section)?,
+                code::HEADER => header = Header::read(payload, &section)?,
                 code::DELIVERY_ANNOTATIONS => {
-                    content.read_delivery_annotations(payload, &section)?;
+                    delivery_annotations = read_pairs(payload, &section, &mut scheduled_at)?;
                 }
-                code::MESSAGE_ANNOTATIONS => content.read_annotations(payload, &section)?,
+                code::MESSAGE_ANNOTATIONS => {
+                    annotations = read_pairs(payload, &section, &mut scheduled_at)?;
+                }
                 _ if run.end == section.whole.start => run.end = section.whole.end,
                 _ => {
                     join(&mut bare, payload, &run);
@@ -128,99 +119,102 @@ impl Content {
         if decimals {
             decimal::rewrite(bare.to_mut())?;
         }
-        content.bare = Bytes::copy_from_slice(&bare);
+        let mut content = Self::new(&bare, &annotations, &delivery_annotations);
+        content.durable = header.durable;
+        content.priority = header.priority;
+        content.ttl = header.ttl;
+        content.scheduled_at = scheduled_at.unwrap_or(NOT_SCHEDULED);
         content.find_ids()?;
         Ok(content)
-    }
-
-    fn read_header(&mut self, payload: &[u8], section: &Section) -> Result<(), Malformed> {
-        let (mut at, count) = sections::elements(payload, &section.value)?;
-        for index in 0..count.min(3) {
-            let value = at..sections::end_of_value(payload, at)?;
-            match index {
-                0 => self.durable = sections::boolean(payload, &value)?,
-                1 => {
-                    self.priority =
-                        sections::uint(payload, &value)?.and_then(|n| u8::try_from(n).ok());
-                }
-                // Zero would mean that nobody may ever have the message; clients send it for "not set".
-                _ => self.ttl = sections::uint(payload, &value)?.filter(|ttl| *ttl != 0),
-            }
-            at = value.end;
-        }
-        Ok(())
-    }
-
-    fn read_annotations(&mut self, payload: &[u8], section: &Section) -> Result<(), Malformed> {
-        let (kept, elements) = self.read_pairs(payload, section)?;
-        (self.annotations, self.annotation_elements) = (kept, elements);
-        Ok(())
-    }
-
-    fn read_delivery_annotations(
-        &mut self,
-        payload: &[u8],
-        section: &Section,
-    ) -> Result<(), Malformed> {
-        let (kept, elements) = self.read_pairs(payload, section)?;
-        (self.delivery_annotations, self.delivery_annotation_elements) = (kept, elements);
-        Ok(())
-    }
-
-    /// The encoded pairs of annotations that are the sender's own, and how many keys and values that is.
-    fn read_pairs(
-        &mut self,
-        payload: &[u8],
-        section: &Section,
-    ) -> Result<(Box<[u8]>, u32), Malformed> {
-        let (mut at, count) = sections::elements(payload, &section.value)?;
-        let (mut kept, mut elements) = (Vec::new(), 0);
-        for _ in 0..count / 2 {
-            let start = at;
-            let key_end = sections::end_of_value(payload, at)?;
-            let value = key_end..sections::end_of_value(payload, key_end)?;
-            at = value.end;
-            // Keys of other types are reserved by AMQP; they are passed on like the unknown ones.
-            let key = sections::text(payload, &(start..key_end)).ok().flatten();
-            if key == Some(annotation::SCHEDULED_ENQUEUE_TIME) {
-                self.scheduled_at = sections::timestamp(payload, &value)?.unwrap_or(NOT_SCHEDULED);
-            }
-            if key.is_some_and(|key| BROKER_ANNOTATIONS.contains(&key)) {
-                continue;
-            }
-            kept.extend_from_slice(payload.get(start..at).unwrap_or_default());
-            elements += 2;
-        }
-        Ok((kept.into(), elements))
     }
 
     /// Finds the message id and the session id in the bare message.
     pub(super) fn find_ids(&mut self) -> Result<(), Malformed> {
         let mut at = 0;
-        while at < self.bare.len() {
-            let section = sections::section(&self.bare, at)?;
+        let (mut message_id, mut session_id) = (Span::ABSENT, Span::ABSENT);
+        let bare = self.bare();
+        while at < bare.len() {
+            let section = sections::section(bare, at)?;
             at = section.whole.end;
             if section.code == code::PROPERTIES {
-                let (mut at, count) = sections::elements(&self.bare, &section.value)?;
+                let (mut at, count) = sections::elements(bare, &section.value)?;
                 for index in 0..count.min(11) {
-                    let value = at..sections::end_of_value(&self.bare, at)?;
-                    if index == 0 && self.bare.get(at) != Some(&0x40) {
-                        self.message_id = Span::new(value.start, value.end);
+                    let value = at..sections::end_of_value(bare, at)?;
+                    if index == 0 && bare.get(at) != Some(&0x40) {
+                        message_id = Span::new(value.start, value.end);
                     } else if index == 10
-                        && let Some(text) = sections::text(&self.bare, &value)?
+                        && let Some(text) = sections::text(bare, &value)?
                     {
-                        self.session_id = Span::new(value.end - text.len(), value.end);
+                        session_id = Span::new(value.end - text.len(), value.end);
                     }
                     at = value.end;
                 }
             }
             if matches!(section.code, code::PROPERTIES | code::DATA..) {
                 // Properties come before the body, which may be long.
-                return Ok(());
+                break;
             }
         }
+        (self.message_id, self.session_id) = (message_id, session_id);
         Ok(())
     }
+}
+
+/// The fields of a header that the broker reads.
+#[derive(Default)]
+struct Header {
+    durable: Option<bool>,
+    priority: Option<u8>,
+    ttl: Option<u32>,
+}
+
+impl Header {
+    fn read(payload: &[u8], section: &Section) -> Result<Self, Malformed> {
+        let mut header = Self::default();
+        let (mut at, count) = sections::elements(payload, &section.value)?;
+        for index in 0..count.min(3) {
+            let value = at..sections::end_of_value(payload, at)?;
+            match index {
+                0 => header.durable = sections::boolean(payload, &value)?,
+                1 => {
+                    header.priority =
+                        sections::uint(payload, &value)?.and_then(|n| u8::try_from(n).ok());
+                }
+                // Zero would mean that nobody may ever have the message; clients send it for "not set".
+                _ => header.ttl = sections::uint(payload, &value)?.filter(|ttl| *ttl != 0),
+            }
+            at = value.end;
+        }
+        Ok(header)
+    }
+}
+
+/// The annotations that are the sender's own; notes when the message is to become active.
+fn read_pairs(
+    payload: &[u8],
+    section: &Section,
+    scheduled_at: &mut Option<i64>,
+) -> Result<NewPairs, Malformed> {
+    let (mut at, count) = sections::elements(payload, &section.value)?;
+    let mut kept = NewPairs::default();
+    for _ in 0..count / 2 {
+        let start = at;
+        let key_end = sections::end_of_value(payload, at)?;
+        let value = key_end..sections::end_of_value(payload, key_end)?;
+        at = value.end;
+        // Keys of other types are reserved by AMQP; they are passed on like the unknown ones.
+        let key = sections::text(payload, &(start..key_end)).ok().flatten();
+        if key == Some(annotation::SCHEDULED_ENQUEUE_TIME) {
+            *scheduled_at = sections::timestamp(payload, &value)?;
+        }
+        if key.is_some_and(|key| BROKER_ANNOTATIONS.contains(&key)) {
+            continue;
+        }
+        kept.encoded
+            .extend_from_slice(payload.get(start..at).unwrap_or_default());
+        kept.elements += 2;
+    }
+    Ok(kept)
 }
 
 /// Appends a run of the payload; copies only from the second run on.

@@ -1,4 +1,4 @@
-use std::{fmt, sync::Arc};
+use std::{fmt, ops::Range};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use servicebus_amqp::types::{ByteString, Timestamp};
@@ -8,6 +8,9 @@ use super::{
     sections::{self, Malformed, code},
 };
 use crate::{broker::LockToken, names::annotation};
+
+/// Messages up to this size are copied as a whole on their way to a receiver: that is less work than sharing them.
+const COPY_LIMIT: u64 = 4 * 1024;
 
 /// Constructors of values.
 const LONG: u8 = 0x81;
@@ -54,7 +57,7 @@ pub enum MessageState {
 /// A message as the broker hands it out: what was sent, and what the broker knows about it.
 #[derive(Clone)]
 pub struct StoredMessage {
-    pub(in crate::broker) content: Arc<Content>,
+    pub(in crate::broker) content: Content,
     pub(in crate::broker) sequence_number: i64,
     pub(in crate::broker) enqueued_sequence_number: i64,
     pub(in crate::broker) enqueued_at: Timestamp,
@@ -116,14 +119,14 @@ impl StoredMessage {
     }
 
     /// The bare message as it was sent, but for properties that were modified since.
-    pub fn bare(&self) -> &Bytes {
-        &self.content.bare
+    pub fn bare(&self) -> &[u8] {
+        self.content.bare()
     }
 
     /// How many bytes [`encode`](Self::encode) appends at most.
     pub fn encoded_len(&self) -> usize {
         // Header 20, nine annotations of up to 46, a properties section that gains an expiry time 30.
-        self.content.bare.len() + self.content.annotations.len() + 384
+        usize::try_from(self.content.size()).unwrap_or(usize::MAX - 384) + 384
     }
 
     /// The message as it goes over the wire: header and annotations by the broker, the rest as it was sent.
@@ -138,16 +141,34 @@ impl StoredMessage {
         self.encode_header(out);
         self.encode_annotations(out);
         let rest = self.encode_expiry(out);
-        out.put_slice(&rest);
+        out.put_slice(self.bare().get(rest).unwrap_or_default());
     }
 
     /// Encodes the message as it is delivered on a link: with its delivery annotations, and the lock among them. Appends
-    /// the sections of the broker's, and answers those that follow them as they were sent.
+    /// all of it, or the sections of the broker's only: then it answers those that follow them as they were sent, which
+    /// are too large to be copied.
     pub fn encode_delivery(&self, token: Option<LockToken>, out: &mut BytesMut) -> Bytes {
         self.encode_header(out);
         self.encode_delivery_annotations(token, out);
         self.encode_annotations(out);
-        self.encode_expiry(out)
+        let rest = self.encode_expiry(out);
+        if self.is_large() {
+            return self.content.share(rest);
+        }
+        out.put_slice(self.bare().get(rest).unwrap_or_default());
+        Bytes::new()
+    }
+
+    /// How many bytes [`encode_delivery`](Self::encode_delivery) appends, or a few more.
+    pub(crate) fn appended_len(&self) -> usize {
+        match self.is_large() {
+            true => 1024,
+            false => self.encoded_len(),
+        }
+    }
+
+    fn is_large(&self) -> bool {
+        self.content.size() > COPY_LIMIT
     }
 
     fn encode_header(&self, out: &mut BytesMut) {
@@ -198,8 +219,8 @@ impl StoredMessage {
     /// The service has this section in each delivery, if with nothing in it.
     fn encode_delivery_annotations(&self, token: Option<LockToken>, out: &mut BytesMut) {
         let start = begin_map(code::DELIVERY_ANNOTATIONS, out);
-        out.put_slice(&self.content.delivery_annotations);
-        let mut elements = self.content.delivery_annotation_elements;
+        let (pairs, mut elements) = self.content.delivery_annotations();
+        out.put_slice(pairs);
         if let Some(LockToken(token)) = token {
             out.put_slice(&key!(annotation::LOCK_TOKEN, 0x98));
             out.put_slice(token.as_bytes());
@@ -210,8 +231,8 @@ impl StoredMessage {
 
     fn encode_annotations(&self, out: &mut BytesMut) {
         let start = begin_map(code::MESSAGE_ANNOTATIONS, out);
-        out.put_slice(&self.content.annotations);
-        let mut elements = self.content.annotation_elements;
+        let (pairs, mut elements) = self.content.annotations();
+        out.put_slice(pairs);
         let mut pair = |key: &[u8], value: i64| {
             out.put_slice(key);
             out.put_i64(value);
@@ -252,8 +273,8 @@ impl StoredMessage {
         end_compound(start, elements, out);
     }
 
-    /// Appends the bare message as far as it changes with the time at which it expires; answers the rest of it.
-    fn encode_expiry(&self, out: &mut BytesMut) -> Bytes {
+    /// Appends the bare message as far as it changes with the time at which it expires; answers where the rest of it is.
+    fn encode_expiry(&self, out: &mut BytesMut) -> Range<usize> {
         let start = out.len();
         let rest = self.expires_at.map(|at| self.encode_properties(at, out));
         match rest {
@@ -261,7 +282,7 @@ impl StoredMessage {
             // It does not expire, or its properties are malformed: then they are passed on as they came.
             _ => {
                 out.truncate(start);
-                self.content.bare.clone()
+                0..self.bare().len()
             }
         }
     }
@@ -271,9 +292,9 @@ impl StoredMessage {
         &self,
         expires_at: Timestamp,
         out: &mut BytesMut,
-    ) -> Result<Bytes, Malformed> {
+    ) -> Result<Range<usize>, Malformed> {
         const EXPIRY_FIELD: usize = 8;
-        let bare = &self.content.bare;
+        let bare = self.bare();
         let section = self.content.find_section(code::PROPERTIES)?;
         let (whole, first, count) = match section {
             Some(section) => {
@@ -303,7 +324,7 @@ impl StoredMessage {
         out.put_slice(bare.get(after).unwrap_or_default());
         let fields = count.max(EXPIRY_FIELD + 1);
         end_compound(start, u32::try_from(fields).unwrap_or(u32::MAX), out);
-        Ok(bare.slice(whole.end..))
+        Ok(whole.end..bare.len())
     }
 }
 
@@ -332,7 +353,7 @@ impl fmt::Debug for StoredMessage {
             .field("delivery_count", &self.delivery_count)
             .field("message_id", &self.message_id())
             .field("session_id", &self.session_id())
-            .field("bytes", &self.content.bare.len())
+            .field("bytes", &self.bare().len())
             .finish_non_exhaustive()
     }
 }
