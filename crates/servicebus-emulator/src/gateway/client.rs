@@ -36,12 +36,14 @@ pub(crate) struct Client {
     /// The host that the client means to reach.
     pub(super) host: Option<ByteString>,
     pub(super) locks: Locks,
-    /// Where the front parts and tags of deliveries are encoded, one after another: an allocation serves many.
+    /// Where deliveries and their tags are encoded, one after another: an allocation serves many.
     pub(super) scratch: BytesMut,
     /// Room to take parcels into, kept between wake-ups.
     pub(super) parcels: VecDeque<Parcel>,
     /// Answers that are due once the parcels are dealt with: ends of drains.
     pub(super) drains: usize,
+    /// The time of the messages and outcomes that came with the present read, once one has asked for it.
+    time: Option<Timestamp>,
     pub(super) unused_since: Timestamp,
     /// When the idle times are checked next.
     pub(super) idle_check: Option<Timestamp>,
@@ -87,6 +89,7 @@ impl Client {
             scratch: BytesMut::new(),
             parcels: VecDeque::new(),
             drains: 0,
+            time: None,
             unused_since: now,
             idle_check: None,
         };
@@ -97,6 +100,15 @@ impl Client {
     /// Only called by the connection's own task, so it never waits for itself.
     pub(super) fn mailbox(&self) -> Option<&Mailbox> {
         Some(&self.mailbox)
+    }
+
+    /// The time, looked up once for what comes with one read. A clock that somebody holds is asked each time.
+    pub(super) fn time(&mut self) -> Timestamp {
+        let clock = self.hub.clock();
+        if clock.is_manual() {
+            return clock.now();
+        }
+        *self.time.get_or_insert_with(|| clock.now())
     }
 
     /// PLAIN names a key and its text; the others leave it to the claims that follow.
@@ -236,6 +248,7 @@ impl Application for Client {
     fn poll_inbox(&mut self, cx: &mut Context<'_>, connection: &mut Connection, now: Instant) {
         self.mailbox.register(cx.waker());
         self.handle_parcels(connection, now);
+        self.time = None;
     }
 }
 

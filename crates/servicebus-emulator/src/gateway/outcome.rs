@@ -50,7 +50,7 @@ impl Client {
 
     /// Carries a settlement out; the answer to the client, if it is to be given now.
     fn settle(
-        &self,
+        &mut self,
         entity: EntityId,
         token: LockToken,
         outcome: Outcome,
@@ -70,7 +70,8 @@ impl Client {
             settlement,
             transaction,
         };
-        self.hub.with(self.mailbox(), |core, now| {
+        let now = self.time();
+        self.hub.with_at(now, self.mailbox(), |core, now| {
             let fault = core.faults.take(entity, Answered::Settle);
             if fault == Some(Interference::Lose { applied: false }) {
                 return None;

@@ -15,8 +15,8 @@ impl Client {
         let key = delivery.link;
         self.touch(key);
         match self.links.get(key).map(|link| &link.kind) {
-            Some(LinkKind::Producer(entity)) => self.on_message(connection, *entity, delivery),
-            Some(LinkKind::Requests(node)) => self.on_request(connection, *node, delivery),
+            Some(&LinkKind::Producer(entity)) => self.on_message(connection, entity, delivery),
+            Some(&LinkKind::Requests(node)) => self.on_request(connection, node, delivery),
             Some(LinkKind::Controller(_)) => self.on_control(connection, delivery),
             _ => {}
         }
@@ -25,7 +25,7 @@ impl Client {
     }
 
     fn on_message(
-        &self,
+        &mut self,
         connection: &mut Connection,
         entity: EntityId,
         delivery: IncomingDelivery,
@@ -51,7 +51,8 @@ impl Client {
             format: delivery.message_format,
             transaction,
         };
-        let state = self.hub.with(self.mailbox(), |core, now| {
+        let now = self.time();
+        let state = self.hub.with_at(now, self.mailbox(), |core, now| {
             let fault = core.faults.take(entity, Answered::Send);
             if fault == Some(Interference::Lose { applied: false }) {
                 return None;

@@ -104,8 +104,18 @@ impl Hub {
         from: Option<&Mailbox>,
         change: impl FnOnce(&mut Core, Timestamp) -> R,
     ) -> R {
+        self.with_at(self.clock.now(), from, change)
+    }
+
+    /// The same at a time that was looked up a moment ago.
+    pub(crate) fn with_at<R>(
+        &self,
+        now: Timestamp,
+        from: Option<&Mailbox>,
+        change: impl FnOnce(&mut Core, Timestamp) -> R,
+    ) -> R {
         let mut core = self.lock();
-        let result = change(&mut core, self.clock.now());
+        let result = change(&mut core, now);
         core.pass_effects_on(from);
         self.pass_events_on(&mut core);
         if core.has_earlier_timer() {
