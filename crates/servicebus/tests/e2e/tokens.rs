@@ -238,8 +238,8 @@ async fn b54_secrets_are_not_told() {
     let printed = format!("{client:?} {sender:?} {receiver:?} {message:?}");
     soon(message.complete()).await.unwrap();
     let world = World { emulator, client };
-    world.order(servicebus_emulator::Fault::Drop { connection: None });
-    world.order(servicebus_emulator::Fault::RefuseOpen {
+    world.order(Fault::Drop { connection: None });
+    world.order(Fault::RefuseOpen {
         condition: "amqp:internal-error".into(),
         description: "as ordered".into(),
         times: 1,
