@@ -163,7 +163,8 @@ impl Intake {
         if let Some(message) = self.receive_now::<M>()? {
             return Ok(Some(message));
         }
-        let messages = self.receive::<M>(1, wait).await?;
+        // Boxed, for most receives find a message, and the future is moved about by those who make a stream of it.
+        let messages = Box::pin(self.receive::<M>(1, wait)).await?;
         Ok(messages.into_iter().next())
     }
 
