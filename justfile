@@ -72,7 +72,7 @@ features:
 interop:
     cargo test -p protocol-tests --test interop
 
-# The emulator against the official SDKs for Python (its own live tests) and JavaScript, and azservicebus; some eight minutes.
+# The emulator against the official SDKs for Python (its own live tests) and JavaScript, and azservicebus; some fifteen minutes.
 sdk *ARGUMENTS:
     cargo test -p protocol-tests --test sdk -- {{ARGUMENTS}}
 
