@@ -95,8 +95,11 @@ impl Client {
 
     /// The two links to a node.
     pub(crate) async fn node(&self, address: &str) -> Node {
+        self.node_with(address, unique("reply-to")).await
+    }
+
+    pub(crate) async fn node_with(&self, address: &str, reply_to: ByteString) -> Node {
         let requests = self.sender(address).await;
-        let reply_to = unique("reply-to");
         let mut options = LinkOptions::new(Source::new(address), Target::new(reply_to.clone()));
         options.credit = CreditMode::Window(100);
         let replies = self
@@ -179,16 +182,7 @@ impl Node {
 
     /// A request with everything given, and the message that answers it.
     pub(crate) async fn exchange(&self, id: MessageId, properties: Map, body: Value) -> Message {
-        let request = Message {
-            properties: Some(Properties {
-                message_id: Some(id.clone()),
-                reply_to: Some(self.reply_to.clone()),
-                ..Properties::default()
-            }),
-            application_properties: Some(LazyMap::from(properties)),
-            body: Body::Value(body),
-            ..Message::default()
-        };
+        let request = self.request(id.clone(), properties, body);
         let outcome = self
             .requests
             .send(OutgoingDelivery::new(encode(&request)))
@@ -201,6 +195,19 @@ impl Node {
         let correlation = reply.properties.as_ref().unwrap().correlation_id.clone();
         assert_eq!(correlation, Some(id));
         reply
+    }
+
+    pub(crate) fn request(&self, id: MessageId, properties: Map, body: Value) -> Message {
+        Message {
+            properties: Some(Properties {
+                message_id: Some(id),
+                reply_to: Some(self.reply_to.clone()),
+                ..Properties::default()
+            }),
+            application_properties: Some(LazyMap::from(properties)),
+            body: Body::Value(body),
+            ..Message::default()
+        }
     }
 }
 

@@ -127,6 +127,70 @@ async fn b115_a_reply_finds_the_only_link_of_its_session() {
     assert_eq!(node.call("renew-lock", Map::new()).await.status, 400);
 }
 
+/// B115: where a reply goes is a matter of the connection.
+#[tokio::test]
+async fn b115_equal_reply_paths_of_two_connections_are_two() {
+    let emulator = emulator().await;
+    let namespace = emulator.default_namespace();
+    let mut nodes = Vec::new();
+    for name in ["q1", "q2"] {
+        let queue = namespace
+            .create_queue(name, QueueOptions::default())
+            .unwrap();
+        queue.inject(&message(name)).unwrap();
+        let client = Client::connect(&emulator).await;
+        let node = client
+            .node_with(&format!("{name}/$management"), "replies".into())
+            .await;
+        nodes.push((name, client, node));
+    }
+    let peek = |node: &Node| {
+        let properties = Map::new().with("operation", "com.microsoft:peek-message");
+        let body = Map::new()
+            .with("from-sequence-number", 0_i64)
+            .with("message-count", 1);
+        node.request(MessageId::Ulong(7), properties, Value::Map(body))
+    };
+    // Both have asked before either is read.
+    for (_, _, node) in &nodes {
+        let request = OutgoingDelivery::new(encode(&peek(node)));
+        let outcome = within(node.requests.send(request)).await.unwrap();
+        assert_eq!(outcome, Some(DeliveryState::ACCEPTED));
+    }
+    for (name, _, node) in &nodes {
+        let reply = decode(&within(node.replies.recv()).await.unwrap());
+        let reply = read_reply(reply, "statusCode", "errorCondition", "statusDescription");
+        assert_eq!(body(&messages(&reply)[0]), *name);
+        assert!(node.replies.try_take().is_none(), "one reply to each");
+    }
+}
+
+/// B115: tags of the client may have the 32 bytes that AMQP allows (AMQP 1.0 §2.8.7).
+#[tokio::test]
+async fn b115_long_delivery_tags_are_taken() {
+    let (emulator, client, node) = queue().await;
+    let sender = client.sender("q1").await;
+    for first in 0..3_u8 {
+        let mut delivery = OutgoingDelivery::new(encode(&message("1")));
+        delivery.tag = Some((0..32_u8).map(|n| first ^ n.wrapping_mul(37)).collect());
+        let outcome = within(sender.send(delivery)).await.unwrap();
+        assert_eq!(outcome, Some(DeliveryState::ACCEPTED));
+    }
+    let properties = Map::new().with("operation", "com.microsoft:peek-message");
+    let body = Map::new()
+        .with("from-sequence-number", 0_i64)
+        .with("message-count", 10);
+    let request = node.request(MessageId::Ulong(7), properties, Value::Map(body));
+    let mut delivery = OutgoingDelivery::new(encode(&request));
+    delivery.tag = Some(Bytes::from_static(&[0xa5; 32]));
+    let outcome = within(node.requests.send(delivery)).await.unwrap();
+    assert_eq!(outcome, Some(DeliveryState::ACCEPTED));
+    let reply = decode(&within(node.replies.recv()).await.unwrap());
+    let reply = read_reply(reply, "statusCode", "errorCondition", "statusDescription");
+    assert_eq!(messages(&reply).len(), 3);
+    assert!(emulator.violations().is_empty());
+}
+
 /// B115: no silence.
 #[tokio::test]
 async fn b115_a_request_without_a_link_for_the_reply_is_rejected() {

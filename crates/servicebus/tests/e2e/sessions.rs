@@ -439,42 +439,54 @@ async fn b18_the_empty_id_is_a_session() {
     );
 }
 
-/// B118: a thousand at a time, one management node for all.
+/// B118: a thousand at a time, with one pair of links for the requests of all.
 #[tokio::test(start_paused = true)]
 async fn b118_a_thousand_sessions_at_a_time() {
-    let world = World::new().await;
+    let world = World::with_frames().await;
     let queue = world.session_queue("q");
     let messages = (0..1000).flat_map(|session| {
-        (0..3).map(move |n| Message::new(n.to_string()).session_id(session.to_string()))
+        (0..10).map(move |n| Message::new(n.to_string()).session_id(session.to_string()))
     });
     soon(world.client.sender("q").send_all(messages))
         .await
         .unwrap();
-    let tasks: Vec<_> = (0..1000)
-        .map(|_| {
-            let client = world.client.clone();
-            tokio::spawn(async move {
-                let session = client
-                    .accept_next_session("q", secs(30))
-                    .await
-                    .unwrap()
-                    .unwrap();
-                for expected in 0..3 {
-                    let message = session.receive().await.unwrap();
-                    assert_eq!(message.text().unwrap(), expected.to_string());
-                    message.complete().await.unwrap();
-                }
-                session
-            })
-        })
-        .collect();
-    let mut sessions = Vec::new();
-    for task in tasks {
-        sessions.push(tokio::time::timeout(secs(60), task).await.unwrap().unwrap());
-    }
-    assert_eq!(queue.counts().unwrap().active, 0);
+    let accepted = together((0..1000).map(|_| {
+        let client = world.client.clone();
+        async move {
+            let session = client.accept_next_session("q", secs(30)).await;
+            let session = session.unwrap().unwrap();
+            session.renew_lock().await.unwrap();
+            session
+        }
+    }))
+    .await;
     assert_eq!(world.emulator.connections().len(), 1);
     assert_eq!(queue.snapshot().unwrap().receivers.len(), 1000);
+    let frames = world.emulator.frames();
+    let to_node = |line: &&str| {
+        line.contains("<-") && line.contains("Attach") && line.contains("q/$management")
+    };
+    assert_eq!(frames.lines().filter(to_node).count(), 2);
+
+    together(accepted.into_iter().map(|session| async move {
+        for expected in 0..10 {
+            let message = session.receive().await.unwrap();
+            assert_eq!(message.text().unwrap(), expected.to_string());
+            message.complete().await.unwrap();
+        }
+    }))
+    .await;
+    assert_eq!(queue.counts().unwrap().active, 0);
+}
+
+/// What all of these give, which run at the same time.
+async fn together<T: Send + 'static>(
+    futures: impl IntoIterator<Item = impl Future<Output = T> + Send + 'static>,
+) -> Vec<T> {
+    let tasks: tokio::task::JoinSet<T> = futures.into_iter().collect();
+    tokio::time::timeout(secs(60), tasks.join_all())
+        .await
+        .unwrap()
 }
 
 /// A session that was given up is not renewed any more, though its receiver is still there.
