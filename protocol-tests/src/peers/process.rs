@@ -1,6 +1,6 @@
 //! Child processes that end with the test, and waits that end.
 
-use std::io::Read;
+use std::io::{BufRead as _, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,6 +13,8 @@ use super::Failure;
 
 /// How much of a server's output is kept for a failure's report.
 const LOG_LIMIT: usize = 64 * 1024;
+/// A longer line is kept in pieces.
+const LINE_LIMIT: u64 = 8 * 1024;
 /// How often a starting server is asked whether it listens.
 const POLL: Duration = Duration::from_millis(20);
 
@@ -92,9 +94,7 @@ impl Process {
         for _ in 0..limit.as_millis() / POLL.as_millis() {
             let ended = self.child.try_wait()?;
             let log = self.log();
-            // A line that is still being written has no end.
-            let mut lines = log.split_inclusive('\n');
-            if let Some(line) = lines.find(|line| line.starts_with(start) && line.ends_with('\n')) {
+            if let Some(line) = log.lines().find(|line| line.starts_with(start)) {
                 return Ok(line.trim_end().to_owned());
             }
             if let Some(status) = ended {
@@ -120,12 +120,14 @@ impl Drop for Process {
     }
 }
 
-fn keep(mut from: impl Read + Send + 'static, log: Arc<Mutex<Vec<u8>>>) {
+/// Keeps what comes, line by line: a program writes its lines in pieces, and those of its two outputs would mix.
+fn keep(from: impl Read + Send + 'static, log: Arc<Mutex<Vec<u8>>>) {
     thread::spawn(move || {
-        let mut chunk = [0; 4096];
-        while let Ok(read @ 1..) = from.read(&mut chunk) {
+        let mut from = BufReader::new(from);
+        let mut line = Vec::new();
+        while let Ok(1..) = (&mut from).take(LINE_LIMIT).read_until(b'\n', &mut line) {
             let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
-            log.extend(chunk.iter().take(read));
+            log.append(&mut line);
             let excess = log.len().saturating_sub(LOG_LIMIT);
             log.drain(..excess);
         }
