@@ -86,10 +86,7 @@ pub(crate) fn audience_path(audience: &str) -> String {
 
 /// Whether a token for one path is good for another.
 pub(crate) fn covers(claim: &str, path: &str) -> bool {
-    match path.strip_prefix(claim) {
-        Some(rest) => claim.is_empty() || rest.is_empty() || rest.starts_with('/'),
-        None => false,
-    }
+    covering(path).any(|path| path == claim)
 }
 
 #[cfg(test)]
@@ -124,8 +121,6 @@ mod tests {
             ("q1/$deadletterqueue", "q1", false),
         ] {
             assert_eq!(covers(claim, path), expected, "{claim} {path}");
-            let found = covering(path).any(|path| path == claim);
-            assert_eq!(found, expected, "{claim} {path}");
         }
     }
 }

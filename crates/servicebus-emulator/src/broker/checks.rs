@@ -1,6 +1,8 @@
 //! What entities may be called and be like.
 
-use super::{Broker, Error, ErrorKind, QueueOptions, entity::Policy, registry::normalise};
+use std::time::Duration;
+
+use super::{Broker, Error, ErrorKind, entity::Policy, registry::normalise};
 
 /// The longest paths that the service has.
 pub(super) const MAX_PATH: usize = 260;
@@ -8,31 +10,36 @@ pub(super) const MAX_PATH: usize = 260;
 pub(super) const MAX_NAME: usize = 50;
 
 impl Broker {
-    pub(super) fn check_queue(&self, options: &QueueOptions) -> Result<(), Error> {
-        if options.lock_duration.is_zero() {
+    /// Checks how long messages may be locked, and how often they may be delivered.
+    pub(super) fn check_locks(
+        &self,
+        lock_duration: Duration,
+        max_delivery_count: u32,
+    ) -> Result<(), Error> {
+        if lock_duration.is_zero() {
             return Err(Error::invalid(
                 "The lock duration must be longer than zero.",
             ));
         }
         if let Some((least, most)) = self.limits.lock_duration {
-            if options.lock_duration > most {
+            if lock_duration > most {
                 return Err(Error::invalid(format!(
                     "SubCode=40000. The supplied lock time exceeds the allowed maximum of '{}' minutes.",
                     most.as_secs() / 60
                 )));
             }
-            if options.lock_duration < least {
+            if lock_duration < least {
                 return Err(Error::invalid(format!(
                     "SubCode=40000. The supplied lock time is below the allowed minimum of '{}' seconds.",
                     least.as_secs()
                 )));
             }
         }
-        if options.max_delivery_count == 0 {
+        if max_delivery_count == 0 {
             return Err(Error::invalid("The max delivery count must be at least 1."));
         }
         if let Some(limit) = self.limits.max_delivery_count
-            && options.max_delivery_count > limit
+            && max_delivery_count > limit
         {
             return Err(Error::invalid(format!(
                 "The max delivery count exceeds the allowed maximum of {limit}."

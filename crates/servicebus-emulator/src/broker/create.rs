@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Broker, EntityId, Error, EventKind, QueueOptions, Rule,
+    Broker, EntityId, Error, EventKind, Rule,
     checks::{MAX_NAME, MAX_PATH, already_exists, check_limit, check_name},
     command::{CreateQueue, CreateSubscription, CreateTopic},
     entity::{Entity, Kind, Policy},
@@ -17,14 +17,10 @@ use crate::names::address;
 impl Broker {
     pub(super) fn create_queue(&mut self, command: CreateQueue) -> Result<EntityId, Error> {
         let path = self.check_new(&command.namespace, &command.name)?;
-        self.check_queue(&command.options)?;
-        let policy = Policy::of_queue(&command.options);
-        self.check_forwarding(
-            &command.namespace,
-            &path,
-            &policy,
-            command.options.requires_session,
-        )?;
+        let options = &command.options;
+        self.check_locks(options.lock_duration, options.max_delivery_count)?;
+        let policy = Policy::of_queue(options);
+        self.check_forwarding(&command.namespace, &path, &policy, options.requires_session)?;
         let namespace = self.namespace_name(&command.namespace);
         let id = self.entities.reserve();
         let (dead_letter, transfer_dead_letter) =
@@ -38,7 +34,7 @@ impl Broker {
                 transfer_dead_letter,
             },
             policy,
-            log: Log::new(command.options.requires_session),
+            log: Log::new(options.requires_session),
             used_at: self.now,
         });
         Ok(id)
@@ -82,11 +78,7 @@ impl Broker {
             return Err(already_exists(&path));
         }
         let options = &command.options;
-        self.check_queue(&QueueOptions {
-            lock_duration: options.lock_duration,
-            max_delivery_count: options.max_delivery_count,
-            ..QueueOptions::default()
-        })?;
+        self.check_locks(options.lock_duration, options.max_delivery_count)?;
         let policy = Policy::of_subscription(options);
         self.check_forwarding(&namespace, &path, &policy, options.requires_session)?;
         let mut rules = Vec::new();

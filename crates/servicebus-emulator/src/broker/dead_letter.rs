@@ -79,15 +79,7 @@ impl Broker {
         reason: &'static str,
         description: &str,
     ) {
-        let changes = properties(
-            Some(ByteString::from_static(reason)),
-            Some(description.into()),
-            Map::new(),
-        );
-        // Two short strings can always be encoded; a body that AMQP cannot hold was never taken.
-        if let Ok(content) = entry.content.with_application_properties(&changes) {
-            entry.content = content;
-        }
+        state_reason(&mut entry, reason, description);
         self.place_dead_letter(id, number, entry, Some(ByteString::from_static(reason)));
     }
 
@@ -151,6 +143,19 @@ impl Broker {
             },
         );
         self.dispatch(queue, NONE);
+    }
+}
+
+/// States among the application properties why the broker moves a message to a dead-letter queue.
+pub(super) fn state_reason(entry: &mut Entry, reason: &'static str, description: &str) {
+    let changes = properties(
+        Some(ByteString::from_static(reason)),
+        Some(description.into()),
+        Map::new(),
+    );
+    // Two short strings can always be encoded; a body that AMQP cannot hold was never taken.
+    if let Ok(content) = entry.content.with_application_properties(&changes) {
+        entry.content = content;
     }
 }
 

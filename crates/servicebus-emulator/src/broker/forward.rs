@@ -1,8 +1,8 @@
 //! Forwarding: entities that pass their messages on.
 
 use super::{
-    Broker, EntityId, Error, ErrorKind, EventKind, log::Entry, message::Content,
-    options::ForwardFailure, registry::normalise, send::Origin,
+    Broker, EntityId, Error, ErrorKind, EventKind, dead_letter::state_reason, log::Entry,
+    message::Content, options::ForwardFailure, registry::normalise, send::Origin,
 };
 use crate::names::dead_letter;
 
@@ -28,12 +28,9 @@ impl Broker {
         else {
             return;
         };
-        let origin_number = match entry.enqueued_sequence_number {
-            0 => number,
-            first => first,
-        };
         let content = entry.content.clone();
-        if let Err(error) = self.forward(id, &target, content, entry.hops, origin_number) {
+        let first = entry.first_number(number);
+        if let Err(error) = self.forward(id, &target, content, entry.hops, first) {
             self.keep_unforwardable(id, number, entry, &error);
         }
     }
@@ -106,12 +103,7 @@ impl Broker {
         else {
             return;
         };
-        let changes = servicebus_amqp::types::Map::new()
-            .with(crate::names::property::DEAD_LETTER_REASON, reason)
-            .with(crate::names::property::DEAD_LETTER_ERROR_DESCRIPTION, text);
-        if let Ok(content) = entry.content.with_application_properties(&changes) {
-            entry.content = content;
-        }
+        state_reason(&mut entry, reason, text);
         self.store_dead_letter(queue, number, entry);
     }
 }

@@ -45,6 +45,14 @@ impl Entry {
         self.state == MessageState::Active && self.lock == NONE
     }
 
+    /// The number that it had when it was first stored; `number` is the one that it has.
+    pub(super) fn first_number(&self, number: i64) -> i64 {
+        match self.enqueued_sequence_number {
+            0 => number,
+            first => first,
+        }
+    }
+
     /// The message as it is handed out.
     pub(super) fn stored(&self, number: i64, locked_until: Option<Timestamp>) -> StoredMessage {
         StoredMessage {

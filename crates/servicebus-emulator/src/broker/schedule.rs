@@ -110,11 +110,7 @@ impl Broker {
         };
         let origin = Origin {
             hops: entry.hops,
-            number: if entry.enqueued_sequence_number == 0 {
-                number
-            } else {
-                entry.enqueued_sequence_number
-            },
+            number: entry.first_number(number),
             time_to_live: None,
         };
         self.publish(id, entry.content, origin);

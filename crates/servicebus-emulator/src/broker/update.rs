@@ -1,7 +1,7 @@
 //! Entities are described anew.
 
 use super::{
-    Broker, Effect, EntityId, Error, ErrorKind, QueueOptions, SubscriptionOptions,
+    Broker, Effect, EntityId, Error, ErrorKind,
     checks::check_unchanged,
     command::{UpdateQueue, UpdateSubscription, UpdateTopic},
     entity::{Entity, Kind, Policy},
@@ -13,24 +13,21 @@ use super::{
 
 impl Broker {
     pub(super) fn update_queue(&mut self, command: UpdateQueue) -> Result<(), Error> {
+        let options = &command.options;
         let entity = self.entity(command.entity)?;
         if !matches!(entity.kind, Kind::Queue { .. }) {
             return Err(Error::not_allowed("The entity is not a queue."));
         }
         let sessions = entity.log.sessions.is_some();
-        check_unchanged(
-            "RequiresSession",
-            sessions,
-            command.options.requires_session,
-        )?;
+        check_unchanged("RequiresSession", sessions, options.requires_session)?;
         check_unchanged(
             "RequiresDuplicateDetection",
             entity.policy.duplicate_detection.is_some(),
-            command.options.duplicate_detection.is_some(),
+            options.duplicate_detection.is_some(),
         )?;
         let (namespace, path) = (entity.namespace.clone(), entity.path.clone());
-        self.check_queue(&command.options)?;
-        let policy = Policy::of_queue(&command.options);
+        self.check_locks(options.lock_duration, options.max_delivery_count)?;
+        let policy = Policy::of_queue(options);
         self.check_forwarding(&namespace, &path, &policy, sessions)?;
         self.set_policy(command.entity, policy);
         Ok(())
@@ -51,7 +48,7 @@ impl Broker {
     }
 
     pub(super) fn update_subscription(&mut self, command: UpdateSubscription) -> Result<(), Error> {
-        let options: &SubscriptionOptions = &command.options;
+        let options = &command.options;
         let entity = self.entity(command.entity)?;
         if !matches!(entity.kind, Kind::Subscription { .. }) {
             return Err(Error::not_allowed("The entity is not a subscription."));
@@ -59,11 +56,7 @@ impl Broker {
         let sessions = entity.log.sessions.is_some();
         check_unchanged("RequiresSession", sessions, options.requires_session)?;
         let (namespace, path) = (entity.namespace.clone(), entity.path.clone());
-        self.check_queue(&QueueOptions {
-            lock_duration: options.lock_duration,
-            max_delivery_count: options.max_delivery_count,
-            ..QueueOptions::default()
-        })?;
+        self.check_locks(options.lock_duration, options.max_delivery_count)?;
         let policy = Policy::of_subscription(options);
         self.check_forwarding(&namespace, &path, &policy, sessions)?;
         if let Some(Entity {

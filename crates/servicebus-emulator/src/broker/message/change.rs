@@ -94,9 +94,7 @@ impl Content {
             encoded: pairs.into(),
             elements: elements + 2,
         };
-        let mut changed = self.with_bytes(self.bare(), &annotations);
-        changed.find_ids()?;
-        Ok(changed)
+        Ok(self.with_bytes(self.bare(), &annotations)?)
     }
 
     /// The same message, not scheduled.
@@ -129,9 +127,7 @@ impl Content {
             encoded: encoded.into(),
             elements,
         };
-        let mut changed = self.with_bytes(&bare, &annotations);
-        changed.find_ids()?;
-        Ok(changed)
+        Ok(self.with_bytes(&bare, &annotations)?)
     }
 }
 

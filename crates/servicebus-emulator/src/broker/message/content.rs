@@ -127,20 +127,26 @@ impl Content {
     }
 
     /// The same message with other bytes and annotations.
-    pub(super) fn with_bytes(&self, bare: &[u8], annotations: &NewPairs) -> Self {
+    pub(super) fn with_bytes(
+        &self,
+        bare: &[u8],
+        annotations: &NewPairs,
+    ) -> Result<Self, Malformed> {
         let (encoded, elements) = self.delivery_annotations();
         let delivery_annotations = NewPairs {
             encoded: encoded.into(),
             elements,
         };
         let new = Self::new(bare, annotations, &delivery_annotations);
-        Self {
+        let mut changed = Self {
             durable: self.durable,
             priority: self.priority,
             ttl: self.ttl,
             scheduled_at: self.scheduled_at,
             ..new
-        }
+        };
+        changed.find_ids()?;
+        Ok(changed)
     }
 
     /// The bare message and the footer, as they came but for decimals among the application properties.

@@ -161,9 +161,10 @@ impl StoredMessage {
 
     /// How many bytes [`encode_delivery`](Self::encode_delivery) appends, or a few more.
     pub(crate) fn appended_len(&self) -> usize {
-        match self.is_large() {
-            true => 1024,
-            false => self.encoded_len(),
+        if self.is_large() {
+            1024
+        } else {
+            self.encoded_len()
         }
     }
 
