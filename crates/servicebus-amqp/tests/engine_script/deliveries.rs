@@ -334,11 +334,7 @@ fn a_message_above_max_message_size_is_rejected_and_detaches_the_link() {
 fn a_message_above_the_peers_max_message_size_is_not_sent() {
     let mut peer = Peer::of_client();
     let session = peer.session(begin());
-    let link = peer
-        .engine
-        .attach(session, "link".into(), Role::Sender, options())
-        .unwrap();
-    peer.frame();
+    let link = peer.attaching(session, "link", Role::Sender, options());
     let mut answer = attach("link", 0, Role::Receiver);
     answer.max_message_size = Some(4);
     peer.send(CHANNEL, Performative::Attach(answer));

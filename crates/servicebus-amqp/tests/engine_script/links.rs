@@ -246,11 +246,7 @@ fn b45_a_refusal_in_two_steps_is_one_event() {
 fn b45_the_detach_of_a_refusal_never_comes() {
     let mut peer = Peer::of_client();
     let session = peer.session(begin());
-    let link = peer
-        .engine
-        .attach(session, "link".into(), Role::Sender, options())
-        .unwrap();
-    peer.frame();
+    let link = peer.attaching(session, "link", Role::Sender, options());
     let mut answer = attach("link", 5, Role::Receiver);
     answer.target = None;
     peer.send(CHANNEL, Performative::Attach(answer));
@@ -268,11 +264,7 @@ fn b45_the_detach_of_a_refusal_never_comes() {
 fn b46_an_attach_that_is_given_up() {
     let mut peer = Peer::of_client();
     let session = peer.session(begin());
-    let link = peer
-        .engine
-        .attach(session, "link".into(), Role::Sender, options())
-        .unwrap();
-    peer.frame();
+    let link = peer.attaching(session, "link", Role::Sender, options());
     peer.engine.detach(link, DetachMode::Close, None).unwrap();
     peer.sent_detach();
     assert_eq!(

@@ -88,6 +88,19 @@ impl Peer {
         session
     }
 
+    /// A link that the engine attaches and this peer has not answered.
+    pub(crate) fn attaching(
+        &mut self,
+        session: SessionKey,
+        name: &str,
+        role: Role,
+        options: LinkOptions,
+    ) -> LinkKey {
+        let link = self.engine.attach(session, name.into(), role, options);
+        assert!(matches!(self.frame(), Performative::Attach(_)));
+        link.unwrap()
+    }
+
     /// A link that the engine attaches and this peer answers with the handle.
     pub(crate) fn link(
         &mut self,
@@ -97,11 +110,7 @@ impl Peer {
         options: LinkOptions,
     ) -> LinkKey {
         let name = format!("link-{handle}");
-        let link = self
-            .engine
-            .attach(session, name.clone().into(), role, options)
-            .unwrap();
-        assert!(matches!(self.frame(), Performative::Attach(_)));
+        let link = self.attaching(session, &name, role, options);
         self.send(
             CHANNEL,
             Performative::Attach(attach(&name, handle, role.opposite())),

@@ -122,12 +122,7 @@ async fn b122_dropping_is_closing() {
     soon(sender.send_all(["1", "2", "3"])).await.unwrap();
     let options = servicebus::ReceiverOptions::new().prefetch(5);
     let receiver = client.receiver_with("q", options);
-    soon(receiver.receive())
-        .await
-        .unwrap()
-        .complete()
-        .await
-        .unwrap();
+    complete_next(&receiver).await;
     soon(queue.wait_until(|now| now.messages.iter().all(|m| m.lock.is_some()), secs(5)))
         .await
         .unwrap();

@@ -35,12 +35,7 @@ async fn b106_a_message_that_arrives_as_the_receive_is_dropped_is_not_lost() {
     let sender = world.client.sender("q");
     // Both links are attached.
     sender.send("0").await.unwrap();
-    soon(receiver.receive())
-        .await
-        .unwrap()
-        .complete()
-        .await
-        .unwrap();
+    complete_next(&receiver).await;
     let mut received = Vec::new();
     for round in 0..200 {
         let number = round.to_string();

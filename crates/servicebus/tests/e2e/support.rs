@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use servicebus::{
-    Client, ClientOptions, Connect, Connecting, LockedMessage, Message, RetryOptions, SettleError,
+    Client, ClientOptions, Connect, Connecting, LockedMessage, Message, Receiver, RetryOptions,
+    SettleError,
 };
 use servicebus_amqp::engine::{Config, Side};
 use servicebus_amqp::net::Connection;
@@ -235,6 +236,12 @@ pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(SOON, what)
         .await
         .expect("it should have come at once")
+}
+
+/// Receives a message that is there, and completes it.
+pub(crate) async fn complete_next(receiver: &Receiver) {
+    let message = soon(receiver.receive()).await.unwrap();
+    message.complete().await.unwrap();
 }
 
 pub(crate) fn secs(seconds: u64) -> Duration {

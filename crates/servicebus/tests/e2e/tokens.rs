@@ -191,12 +191,7 @@ async fn b48_renewal_goes_on_after_failures() {
     let sender = world.client.sender("q");
     let receiver = world.client.receiver("q");
     sender.send("1").await.unwrap();
-    soon(receiver.receive())
-        .await
-        .unwrap()
-        .complete()
-        .await
-        .unwrap();
+    complete_next(&receiver).await;
     let waiting = tokio::spawn(async move { receiver.receive().await.unwrap() });
 
     // The renewal is due after less than 20 minutes, and fails until after 25; the token ends after 30.
