@@ -6,6 +6,7 @@ pub mod emulator;
 pub mod golden;
 pub mod notation;
 pub mod peers;
+pub mod trial;
 
 /// The bytes that hexadecimal digits spell; white space between them is passed over.
 ///

@@ -1,6 +1,6 @@
 use servicebus_amqp::types::{AmqpError, DeliveryState, Outcome};
 
-use super::value::{descriptor, map, value};
+use super::value::{described, map};
 use super::{Composite, binary, string, symbol, uint};
 
 pub(super) fn delivery_state(state: &DeliveryState) -> String {
@@ -17,13 +17,7 @@ pub(super) fn delivery_state(state: &DeliveryState) -> String {
             .field("txn-id", Some(binary(&state.txn_id)))
             .field("outcome", state.outcome.as_ref().map(outcome))
             .end(),
-        DeliveryState::Unknown(described) => {
-            format!(
-                "{} {}",
-                descriptor(&described.descriptor),
-                value(&described.value)
-            )
-        }
+        DeliveryState::Unknown(any) => described(any),
         _ => unreachable!("a state that the specification does not have"),
     }
 }

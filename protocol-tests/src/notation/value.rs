@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use servicebus_amqp::types::{Descriptor, Map, Value};
+use servicebus_amqp::types::{Described, Descriptor, Map, Value};
 
 use super::{binary, string, symbol, uint};
 
@@ -31,13 +31,7 @@ pub fn value(any: &Value) -> String {
         Value::List(elements) => list(elements),
         Value::Map(pairs) => map(pairs),
         Value::Array(array) => format!("array{}", list(array.elements())),
-        Value::Described(described) => {
-            format!(
-                "{} {}",
-                descriptor(&described.descriptor),
-                value(&described.value)
-            )
-        }
+        Value::Described(any) => described(any),
         _ => unreachable!("a value that the specification does not have"),
     }
 }
@@ -55,7 +49,11 @@ pub(super) fn list(elements: &[Value]) -> String {
     format!("[{}]", elements.join(", "))
 }
 
-pub(super) fn descriptor(descriptor: &Descriptor) -> String {
+pub(super) fn described(any: &Described) -> String {
+    format!("{} {}", descriptor(&any.descriptor), value(&any.value))
+}
+
+fn descriptor(descriptor: &Descriptor) -> String {
     match descriptor {
         Descriptor::Code(code) => format!("@{code:#x}"),
         Descriptor::Name(name) => format!("@:{name}"),

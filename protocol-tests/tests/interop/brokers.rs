@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use protocol_tests::peers::{Process, ProtonC, ProtonPython, RabbitMq};
+use protocol_tests::trial::Stop;
 use tokio::sync::OnceCell;
 
 use crate::message::{Node, Sasl, Transport};
 use crate::tls::Identity;
-use crate::trial::Stop;
 use crate::{fe2o3, ours, ramqp_peer};
 
 /// The smallest frame that every peer takes: large messages go through in many frames.

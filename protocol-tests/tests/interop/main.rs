@@ -13,8 +13,6 @@ mod ramqp_peer;
 mod scenarios;
 mod scripted;
 mod tls;
-#[path = "../shared/trial.rs"]
-mod trial;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -22,13 +20,13 @@ use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
 use protocol_tests::peers::{Failure, ProtonC};
+use protocol_tests::trial::{self, Stop};
 use tokio::runtime::Handle;
 
 use brokers::{Brokers, blocking};
 use client::Client;
 use message::{Node, Sasl, Transport};
 use scenarios::Scenario;
-use trial::Stop;
 
 /// For everything a test does, once its foreign programs run.
 const TEST_LIMIT: Duration = Duration::from_secs(60);

@@ -6,8 +6,9 @@ use std::time::Duration;
 use libtest_mimic::Trial;
 use protocol_tests::emulator::{EmulatorProgram, Listen};
 use protocol_tests::peers::AzServiceBus;
+use protocol_tests::trial::trial;
 
-use crate::{Shared, succeed, trial};
+use crate::{Shared, succeed};
 
 const LIMIT: Duration = Duration::from_secs(120);
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 use libtest_mimic::Trial;
 use protocol_tests::emulator::{EmulatorProgram, Listen};
 use protocol_tests::peers::AzureServiceBusNode;
+use protocol_tests::trial::{Stop, trial};
 
-use crate::{Shared, Stop, succeed, trial};
+use crate::{Shared, succeed};
 
 /// For one script.
 const LIMIT: Duration = Duration::from_secs(120);

@@ -7,8 +7,6 @@ mod azservicebus;
 mod expected;
 mod javascript;
 mod python;
-#[path = "../shared/trial.rs"]
-mod trial;
 
 use std::fmt;
 use std::process::{Command, ExitCode};
@@ -17,8 +15,7 @@ use std::time::Duration;
 
 use libtest_mimic::Arguments;
 use protocol_tests::peers::run;
-
-use trial::{Stop, trial};
+use protocol_tests::trial::Stop;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();

@@ -8,11 +8,11 @@ use std::time::Duration;
 use libtest_mimic::{Completion, Trial};
 use protocol_tests::emulator::{EmulatorProgram, Listen};
 use protocol_tests::peers::{AzureServiceBusTests, run};
+use protocol_tests::trial::{Stop, conclude, trial};
 use serde::Deserialize;
 
 use crate::Shared;
 use crate::expected::{self, Expected};
-use crate::trial::{Stop, conclude, trial};
 
 /// For the whole suite. Its longest test alone sleeps for more than five minutes.
 const LIMIT: Duration = Duration::from_secs(20 * 60);

@@ -1,12 +1,15 @@
 //! Tests that need a foreign program, and what becomes of them where it cannot be had.
 
+use crate::peers::{Failure, Unavailable};
 use libtest_mimic::{Completion, Failed, Trial};
-use protocol_tests::peers::{Failure, Unavailable};
 
 /// Why a test has not passed.
 #[derive(Debug, Clone)]
-pub(crate) enum Stop {
+#[non_exhaustive]
+pub enum Stop {
+    /// Its foreign program cannot be had.
     Unavailable(Unavailable),
+    /// Something is wrong.
     Failed(String),
 }
 
@@ -29,15 +32,15 @@ impl From<String> for Stop {
 }
 
 /// A test that is ignored, with the reason, where its foreign program cannot be had; with `CI` set it fails.
-pub(crate) fn trial(
-    name: String,
-    run: impl FnOnce() -> Result<(), Stop> + Send + 'static,
-) -> Trial {
+pub fn trial(name: String, run: impl FnOnce() -> Result<(), Stop> + Send + 'static) -> Trial {
     Trial::ignorable_test(name, move || conclude(run()))
 }
 
 /// What the harness is told of a test that ended so.
-pub(crate) fn conclude(ended: Result<(), Stop>) -> Result<Completion, Failed> {
+///
+/// # Errors
+/// If the test has failed.
+pub fn conclude(ended: Result<(), Stop>) -> Result<Completion, Failed> {
     match ended {
         Ok(()) => Ok(Completion::Completed),
         Err(Stop::Unavailable(reason)) if std::env::var_os("CI").is_none() => {
